@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Schemas exactly as torch prints them. Written by tools/dev/update_schemas.py;
 // do not edit.
 

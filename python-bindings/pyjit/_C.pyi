@@ -21,7 +21,7 @@ class Trace:
 
     @staticmethod
     def parse(text: str, /) -> Trace:
-        """Parses a trace's text. Raises BuildError."""
+        """Parses a trace's text. Raises ValueError."""
     def equals(self, other: Trace, /) -> bool:
         """The same operations on the same objects, in one context; locations may differ."""
     def is_costly(self, index: int, /) -> bool:

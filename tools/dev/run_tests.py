@@ -78,7 +78,12 @@ def one(status: int) -> Count:
 
 
 def run_layering(_: argparse.Namespace) -> Count:
-    checks = ("check_layering.py", "check_structure.py", "check_operator_names.py")
+    checks = (
+        "check_layering.py",
+        "check_structure.py",
+        "check_operator_names.py",
+        "check_licenses.py",
+    )
     return sum(
         (one(call([sys.executable, f"tools/dev/{check}"])) for check in checks), Count()
     )

@@ -541,6 +541,8 @@ OTHERS = [
 ]
 
 HEADER = """\
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Schemas exactly as torch prints them. Written by tools/dev/update_schemas.py;
 // do not edit.
 
