@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How much of what people run does pyjit capture, and does it answer as eager does?
 
 Runs a named set of models and programs (``benchmarks/zoo/``), each in a process of its own

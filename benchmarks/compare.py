@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Results of runners side by side: their tensors, and how far they differ."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How compile time grows with the program: 100, 1,000 and 10,000 ops.
 
 Each size is one straight-line function of pointwise ops, reductions and views.

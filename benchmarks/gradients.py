@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What training adds: reductions of gradients and updates, pyjit against eager and torch.compile, in one process.
 
 Formulas of backward passes as a user writes them (under no_grad), and parts of models with `.backward()`, timed as

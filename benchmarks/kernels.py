@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Single kernels on a GPU, pyjit against Inductor and eager, in one process.
 
 Each function moves some 128 MB of float16 in each tensor. Values are compared with

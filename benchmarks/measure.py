@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Timing that is fair to every runner: interleaved rounds, medians."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs named cases on eager, torch.compile and pyjit in one run.
 
 Values are compared first; then the runners take turns. The table goes to the

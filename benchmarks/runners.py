@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The ways to run a program that the tables compare.
 
 Each runner takes the program, the arguments of a first call and gives a callable;

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # cmake -DINPUT=file -DOUTPUT=file.inc -P EmbedBytes.cmake
 # writes a file's bytes as the elements of a C array.
 file(READ ${INPUT} bytes HEX)

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # The compiler library for other projects:
 #
 #   cmake --install build --component compiler --prefix DIR

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # Finds MLIR and LLVM and states what every pyjit target inherits from them.
 #
 # The Debian packages put them under /usr/lib/llvm-22; MLIR_DIR and LLVM_DIR

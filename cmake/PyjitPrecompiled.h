@@ -1,4 +1,5 @@
 //===- PyjitPrecompiled.h - What nearly every compiler source includes ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Precompiled once (target pyjit_precompiled) and reused by every library that
 // add_pyjit_library makes. Files still include what they use: with

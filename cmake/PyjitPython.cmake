@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # The CPythons that the bindings are built for, each with the Torch that it imports.
 #
 #   PYJIT_PYTHONS   their executables; the first is the main one, whose package lies in build/python,

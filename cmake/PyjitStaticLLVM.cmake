@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # MLIR and LLVM as archives, named one by one: the exported CMake targets of the
 # Debian packages pull the shared libraries in, and the two must never mix.
 #

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # pyjit_compiler_options(TARGET): the packages of LLVM are built without RTTI and
 # exceptions; code that subclasses their classes has to agree. Code against Torch
 # needs both and does not call this.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # Torch, as the main CPython imports it:
 #
 #   pyjit_torch         its headers and libraries

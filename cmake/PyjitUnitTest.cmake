@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # add_pyjit_unittest(NAME source... [LINK target...] [EXCEPTIONS])
 #
 # A gtest executable in build/unittests/, built by `ninja pyjit-unittests` (part

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # add_pyjit_wheel_extension(SOURCE VERSION library...): the target pyjit-wheel-VERSION, the
 # extension module as the wheel for that CPython has it; pyjit-wheel is the main one's. It is linked
 # from SOURCE's very objects, against MLIR's and LLVM's archives, and exports nothing but PyInit_*.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Inference: a convolutional network on batches of several sizes.
 
 .venv/bin/python examples/classification.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Generation: a small decoder with a key-value cache that each step writes one position of.
 
 .venv/bin/python examples/generation.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training: forward, gradients, clipping, update and schedule as one program.
 
 .venv/bin/python examples/training.py

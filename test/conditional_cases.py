@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loops that data end and branches on data, for a simulated device and for a GPU.
 
 Each case is a function of a device that gives a callable and a list of arguments, one tuple for

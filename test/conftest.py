@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Makes the built package importable and describes which build is tested."""
 
 from __future__ import annotations

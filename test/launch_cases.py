@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs for launch tests, the same for a simulated device and for a GPU.
 
 Each case is a function of a device and a dtype that gives a callable and a

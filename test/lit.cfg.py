@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
 # Configuration of the compiler's tests: files with RUN lines, FileCheck beside.
 import os
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Vendor calls that read what moves, the same for a simulated device and for a GPU.
 
 Each case is a function of a device and a dtype that gives a callable, a function that makes its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs that are called with batches of many sizes, for a simulated device and for a GPU."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 //===- LibraryOptions.h - Options that libraries bring along ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_TOOLS_LIBRARYOPTIONS_H
 #define PYJIT_TOOLS_LIBRARYOPTIONS_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The named programs that benchmarks and the demo run.
 
 A case makes its callable and its inputs; weights are random, seeds are fixed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Small programs: one kernel each, or the cost of a call."""
 
 from __future__ import annotations

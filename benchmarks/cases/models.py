@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whole networks from torchvision, timm and transformers, with random weights."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs with loops: recurrent cells, decoding with a cache, generation."""
 
 from __future__ import annotations

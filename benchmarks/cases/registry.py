@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a case is, and makers of its inputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The models that are trained, each in three sizes: `full`, `small` for a CPU, `tiny` for tests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The ways to take a training step that the tables compare.
 
 A column is given a model of its own, its optimizer and the loss of a batch, and returns a `Step`. What

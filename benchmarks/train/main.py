@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`run.py --train`: training steps, case by case, each in a process of its own.
 
   benchmarks/run.py --train                                 all cases and columns

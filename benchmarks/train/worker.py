@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One case in a process of its own: sets up each column, compares losses, then times all in turns.
 
 Facts go to a file of JSON lines as soon as they are known: whoever started the process may end it.

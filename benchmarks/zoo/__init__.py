@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The programs of ``benchmarks/breadth.py``, by family.
 
 A program makes a callable and a maker of its inputs. ``inputs(which)`` gives fresh

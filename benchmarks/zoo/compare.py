@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Comparison of two results in structure, type, metadata and value."""
 
 from __future__ import annotations

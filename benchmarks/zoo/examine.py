@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Examines one program of the zoo: is every answer eager's, how much is one graph, how fast is it then?"""
 
 from __future__ import annotations

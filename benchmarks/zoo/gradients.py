@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Examines one program of the zoo in grad mode: the model is compiled, the training loop is Python's.
 
 Eager and pyjit train a copy of the model each for a few steps: call, loss of what the call

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """transformers: small random configurations of many architectures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """torch.nn: recurrent layers, attention, losses, norms, pooling, activations, padding."""
 
 from __future__ import annotations

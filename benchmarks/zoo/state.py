@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs with state: caches, counters, buffers, hooks, modes, compiled parts."""
 
 from __future__ import annotations

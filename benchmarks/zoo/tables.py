@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tables of what `breadth.py` has found."""
 
 from __future__ import annotations

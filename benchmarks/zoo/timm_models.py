@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """timm: one or two small members of every family of architectures."""
 
 from __future__ import annotations

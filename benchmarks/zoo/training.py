@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models as people write them for training: layers, losses and structures that differ in what autograd sees."""
 
 from __future__ import annotations

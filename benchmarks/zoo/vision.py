@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """torchvision: every classification model, some of segmentation, detection and video."""
 
 from __future__ import annotations

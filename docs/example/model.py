@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The model whose way docs/Architecture.md shows."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sphinx's settings for the site; tools/dev/build_site.py builds it."""
 
 project = "pyjit"

@@ -1,4 +1,5 @@
 //===- Audit.cpp - A dialect and a pass as a plug-in for pyjit-opt --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Dialect.h"

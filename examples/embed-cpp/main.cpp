@@ -1,4 +1,5 @@
 //===- main.cpp - pyjit's compiler in a program of one's own --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //   embed FILE.mlir
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // What Python did in `def swish(x, beta): return x * torch.sigmoid(x * beta)`,
 // called with eight numbers and beta = 2.
 !T = !refgraph.tensor<[8], [1], f32, "cpu">

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The function whose IR README.md reads; leaves its inputs and eager's result as arrays."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /*===- pyjit-c/Compiler.h - The compiler behind a C API ---------*- C -*-===*\
 |*                                                                            *|
 |* The only door from other languages to the compiler: a trace (Trace.h) goes *|

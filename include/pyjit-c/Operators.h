@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /*===- pyjit-c/Operators.h - Facts about operators --------------*- C -*-===*\
 |*                                                                            *|
 |* What neither a schema nor a tag of torch's states of an operator, and a    *|

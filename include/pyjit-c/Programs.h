@@ -1,4 +1,5 @@
 //===- Programs.h - Flat guard and mock programs ----------------*- C -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What passes between the compiler and the extension once a specialization is
 // compiled (docs/ABI.md, contract 2). Plain C, no includes but

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /*===- pyjit-c/Trace.h - Traces, and building them -----------------*- C
 -*-===*\
 |*                                                                            *|

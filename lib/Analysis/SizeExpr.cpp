@@ -1,4 +1,5 @@
 //===- SizeExpr.cpp - Sizes that differ between calls ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Analysis/SizeExpr.h"
 #include "pyjit/Analysis/SizePolynomial.h"

@@ -1,4 +1,5 @@
 //===- SizePolynomial.cpp - Sizes computed from sizes ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Analysis/SizePolynomial.h"
 

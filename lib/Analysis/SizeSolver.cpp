@@ -1,4 +1,5 @@
 //===- SizeSolver.cpp - What the symbols of sizes stand for ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Analysis/SizeSolver.h"
 

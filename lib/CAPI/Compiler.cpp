@@ -1,4 +1,5 @@
 //===- Compiler.cpp - The compiler library behind a C API -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-c/Compiler.h"
 

@@ -1,4 +1,5 @@
 //===- Objects.h - What the C API's handles stand for -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_CAPI_OBJECTS_H
 #define PYJIT_LIB_CAPI_OBJECTS_H

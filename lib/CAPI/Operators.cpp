@@ -1,4 +1,5 @@
 //===- Operators.cpp - Facts about operators, behind a C API --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-c/Operators.h"
 

@@ -1,4 +1,5 @@
 //===- Trace.cpp - Traces, and building them, behind a C API --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Objects.h"
 

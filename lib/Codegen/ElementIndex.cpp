@@ -1,4 +1,5 @@
 //===- ElementIndex.cpp - Indices as values, on lanes or not --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Codegen/ElementIndex.h"
 

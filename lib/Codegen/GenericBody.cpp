@@ -1,4 +1,5 @@
 //===- GenericBody.cpp - A generic's body as straight-line code -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Codegen/GenericBody.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,5 @@
 //===- IndexMath.cpp - Index expressions over a kernel's domain -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Codegen/IndexMath.h"
 #include "dialects/tssa/IR/TSSA.h"

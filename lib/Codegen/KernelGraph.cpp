@@ -1,4 +1,5 @@
 //===- KernelGraph.cpp - What a kernel computes, element by element -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Questions about a graph, and what is derived from its nodes. It is built in
 // KernelGraphBuilder.cpp.

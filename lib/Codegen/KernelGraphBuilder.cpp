@@ -1,4 +1,5 @@
 //===- KernelGraphBuilder.cpp - linalg operations as a kernel graph -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Walks from the results to the inputs. Each value is asked for at a point of
 // the domain, and each operand of a generic is then a value at the point that

@@ -1,4 +1,5 @@
 //===- KernelModule.cpp - The nested module that holds emitted code -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Codegen/KernelModule.h"
 #include "dialects/pyjit/IR/Attributes.h"

@@ -1,4 +1,5 @@
 //===- KernelParts.cpp - Kernels through LLVM, several threads at once ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Codegen/MachineCode.h"
 

@@ -1,4 +1,5 @@
 //===- Overlap.cpp - Results that lie where operands do -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Codegen/Overlap.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -1,4 +1,5 @@
 //===- Schedule.cpp - How a kernel's domain becomes loops -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The choices: what vectors walk, what a unit of work covers, what is kept for
 // a later stage. ScheduleDims.cpp rewrites the domain, ScheduleTiles.cpp knows

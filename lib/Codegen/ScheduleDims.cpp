@@ -1,4 +1,5 @@
 //===- ScheduleDims.cpp - The dimensions of a kernel's domain -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Splits, orders and merges the dims of a kernel graph. Each step rewrites
 // every index expression along with the dims, so that the graph computes what

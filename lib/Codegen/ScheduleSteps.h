@@ -1,4 +1,5 @@
 //===- ScheduleSteps.h - The steps of scheduleKernel ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CODEGEN_SCHEDULESTEPS_H
 #define PYJIT_CODEGEN_SCHEDULESTEPS_H
 

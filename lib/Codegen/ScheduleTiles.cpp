@@ -1,4 +1,5 @@
 //===- ScheduleTiles.cpp - Several rows in flight beside the vectors ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Two kinds of kernel keep the elements of a second parallel dim in registers:
 // sums of products, whose operands are then loaded once for a whole tile, and

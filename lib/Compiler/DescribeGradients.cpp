@@ -1,4 +1,5 @@
 //===- DescribeGradients.cpp - What a backward program takes and gives ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "DescribeGradients.h"
 

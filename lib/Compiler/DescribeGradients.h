@@ -1,4 +1,5 @@
 //===- DescribeGradients.h - What a backward program takes and gives ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_COMPILER_DESCRIBEGRADIENTS_H
 #define PYJIT_LIB_COMPILER_DESCRIBEGRADIENTS_H

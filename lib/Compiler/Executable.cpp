@@ -1,4 +1,5 @@
 //===- Executable.cpp - What a compilation makes --------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Compiler/Executable.h"
 #include "pyjit/Compiler/Session.h"

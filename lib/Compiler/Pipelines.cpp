@@ -1,4 +1,5 @@
 //===- Pipelines.cpp - The order of the stages ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Compiler/Pipelines.h"
 

@@ -1,4 +1,5 @@
 //===- Registration.cpp - Every dialect and every pass --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A file of its own: it is slow to compile.
 //

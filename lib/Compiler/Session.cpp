@@ -1,4 +1,5 @@
 //===- Session.cpp - Compiling --------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Compiler/Session.h"
 

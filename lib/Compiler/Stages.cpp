@@ -1,4 +1,5 @@
 //===- Stages.cpp - The stages of a compilation ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Compiler/Stages.h"
 #include "pyjit/Compiler/Pipelines.h"

@@ -1,4 +1,5 @@
 //===- Target.cpp - What is compiled for ----------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Compiler/Target.h"
 

@@ -1,4 +1,5 @@
 //===- Trace.cpp - What Python did in one call ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Compiler/Trace.h"
 

@@ -1,4 +1,5 @@
 //===- Adjoint.cpp - The gradients of one call's operands -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Adjoint.h"
 

@@ -1,4 +1,5 @@
 //===- Adjoint.h - The gradients of one call's operands ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_DIFFERENTIATION_ADJOINT_H
 #define PYJIT_LIB_DIFFERENTIATION_ADJOINT_H

@@ -1,4 +1,5 @@
 //===- AttentionKernels.cpp - Attention by its own kernels ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "AttentionKernels.h"
 

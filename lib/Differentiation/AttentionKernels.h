@@ -1,4 +1,5 @@
 //===- AttentionKernels.h - Attention by its own kernels --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_DIFFERENTIATION_ATTENTIONKERNELS_H
 #define PYJIT_LIB_DIFFERENTIATION_ATTENTIONKERNELS_H

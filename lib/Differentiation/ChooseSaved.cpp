@@ -1,4 +1,5 @@
 //===- ChooseSaved.cpp - What a forward program saves ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ChooseSaved.h"
 

@@ -1,4 +1,5 @@
 //===- ChooseSaved.h - What a forward program saves -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_DIFFERENTIATION_CHOOSESAVED_H
 #define PYJIT_LIB_DIFFERENTIATION_CHOOSESAVED_H

@@ -1,4 +1,5 @@
 //===- Differentiate.cpp - Gradients of functions and in them -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Differentiation/Passes.h"
 

@@ -1,4 +1,5 @@
 //===- DropGradients.cpp - Backward programs for some of the results ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Differentiation/Passes.h"
 

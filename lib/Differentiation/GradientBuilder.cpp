@@ -1,4 +1,5 @@
 //===- GradientBuilder.cpp - What gradients are made of -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "GradientBuilder.h"
 

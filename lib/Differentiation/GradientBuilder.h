@@ -1,4 +1,5 @@
 //===- GradientBuilder.h - What gradients are made of -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_DIFFERENTIATION_GRADIENTBUILDER_H
 #define PYJIT_LIB_DIFFERENTIATION_GRADIENTBUILDER_H

@@ -1,4 +1,5 @@
 //===- LinearAlgebra.h - Matrices within gradients --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_DIFFERENTIATION_LINEARALGEBRA_H
 #define PYJIT_LIB_DIFFERENTIATION_LINEARALGEBRA_H

@@ -1,4 +1,5 @@
 //===- MinCut.cpp - Minimum cuts of flow networks -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "MinCut.h"
 

@@ -1,4 +1,5 @@
 //===- MinCut.h - Minimum cuts of flow networks -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_DIFFERENTIATION_MINCUT_H
 #define PYJIT_LIB_DIFFERENTIATION_MINCUT_H

@@ -1,4 +1,5 @@
 //===- Partition.cpp - Forward and backward of a joint program ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Differentiation/Passes.h"
 

@@ -1,4 +1,5 @@
 //===- ReverseSweep.cpp - Gradients by going through a block backwards ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ReverseSweep.h"
 

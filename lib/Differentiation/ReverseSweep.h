@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- ReverseSweep.h - Gradients by going through a block backwards -*- C++
 //-*-===//
 

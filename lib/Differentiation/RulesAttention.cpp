@@ -1,4 +1,5 @@
 //===- RulesAttention.cpp - Derivatives of attention and dropout ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "AttentionKernels.h"
 

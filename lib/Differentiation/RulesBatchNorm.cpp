@@ -1,4 +1,5 @@
 //===- RulesBatchNorm.cpp - Derivative of batch norms in training ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Formula: native_batch_norm_backward, as derivatives.yaml says.
 //

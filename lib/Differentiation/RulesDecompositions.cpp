@@ -1,4 +1,5 @@
 //===- RulesDecompositions.cpp - Derivatives of matrices' factors ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Formulas: torch/csrc/autograd/FunctionsManual.cpp.
 //

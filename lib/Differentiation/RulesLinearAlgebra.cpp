@@ -1,4 +1,5 @@
 //===- RulesLinearAlgebra.cpp - Derivatives of what solves ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Formulas: torch/csrc/autograd/FunctionsManual.cpp.
 //

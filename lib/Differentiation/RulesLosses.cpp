@@ -1,4 +1,5 @@
 //===- RulesLosses.cpp - Derivatives of losses ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Formulas: torch/csrc/autograd/FunctionsManual.cpp and the kernels of the
 // backward overloads that derivatives.yaml names.

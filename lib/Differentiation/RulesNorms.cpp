@@ -1,4 +1,5 @@
 //===- RulesNorms.cpp - Derivatives of normalisations ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Formulas: torch/csrc/autograd/FunctionsManual.cpp.
 //

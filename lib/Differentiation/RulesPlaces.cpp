@@ -1,4 +1,5 @@
 //===- RulesPlaces.cpp - Derivatives of what moves elements ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Adjoint.h"
 

@@ -1,4 +1,5 @@
 //===- RulesProducts.cpp - Derivatives of products of matrices ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Adjoint.h"
 

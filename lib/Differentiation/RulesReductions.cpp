@@ -1,4 +1,5 @@
 //===- RulesReductions.cpp - Derivatives of reductions --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Formulas: torch/csrc/autograd/FunctionsManual.cpp.
 //

@@ -1,4 +1,5 @@
 //===- RulesScans.cpp - Derivatives of products and scans -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Formulas: torch/csrc/autograd/FunctionsManual.cpp.
 //

@@ -1,4 +1,5 @@
 //===- RulesWindows.cpp - Derivatives of what goes over images ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // By the backward overloads that derivatives.yaml names. Pools whose derivative
 // is one call are lines of Derivatives.td.

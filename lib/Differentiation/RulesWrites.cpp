@@ -1,4 +1,5 @@
 //===- RulesWrites.cpp - Derivatives of indexed writes --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Formulas: derivatives.yaml and torch/csrc/autograd/FunctionsManual.cpp.
 //

@@ -1,4 +1,5 @@
 //===- SelectGradients.cpp - A program of gradients alone -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Differentiation/Passes.h"
 

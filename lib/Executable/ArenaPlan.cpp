@@ -1,4 +1,5 @@
 //===- ArenaPlan.cpp - Offsets of intermediates in one arena --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ArenaPlan.h"
 

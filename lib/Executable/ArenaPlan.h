@@ -1,4 +1,5 @@
 //===- ArenaPlan.h - Offsets of intermediates in one arena ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_EXECUTABLE_ARENAPLAN_H
 #define PYJIT_LIB_EXECUTABLE_ARENAPLAN_H

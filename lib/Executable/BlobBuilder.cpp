@@ -1,4 +1,5 @@
 //===- BlobBuilder.cpp - Tables of a launch program in the making ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "BlobBuilder.h"
 #include "dialects/pyjit/IR/Attributes.h"

@@ -1,4 +1,5 @@
 //===- BlobBuilder.h - Tables of a launch program in the making -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_EXECUTABLE_BLOBBUILDER_H
 #define PYJIT_LIB_EXECUTABLE_BLOBBUILDER_H

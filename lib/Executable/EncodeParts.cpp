@@ -1,4 +1,5 @@
 //===- EncodeParts.cpp - Parts of inputs that a launch writes -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What `fusion-in-place` has marked: the target's memory is the result's, and
 // only the part is touched. Where something behind may fail, what was there is

@@ -1,4 +1,5 @@
 //===- GraphEncoding.cpp - From cudagraph programs to launch bytes --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ArenaPlan.h"
 #include "BlobBuilder.h"

@@ -1,4 +1,5 @@
 //===- GuardEncoding.cpp - refgraph.guards as a flat program --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/IR/PythonValues.h"
 #include "dialects/refgraph/Transforms/GuardReads.h"

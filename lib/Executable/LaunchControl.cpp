@@ -1,4 +1,5 @@
 //===- LaunchControl.cpp - Loops and branches of a launch program ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a loop carries has a buffer for as long as the loop runs: filled before
 // it, and again at the end of each iteration, unless the value was left there.

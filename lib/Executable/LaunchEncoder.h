@@ -1,4 +1,5 @@
 //===- LaunchEncoder.h - A planned function as a launch program -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_EXECUTABLE_LAUNCHENCODER_H
 #define PYJIT_LIB_EXECUTABLE_LAUNCHENCODER_H

@@ -1,4 +1,5 @@
 //===- LaunchEncoding.cpp - From a planned function to launch bytes -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Executable/LaunchEncoding.h"
 #include "dialects/pyjit/IR/Attributes.h"

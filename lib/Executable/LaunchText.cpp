@@ -1,4 +1,5 @@
 //===- LaunchText.cpp - Launch programs for readers -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Executable/LaunchText.h"
 

@@ -1,4 +1,5 @@
 //===- MockEncoding.cpp - refgraph.mock as a flat program -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Analysis/SizePolynomial.h"
 #include "pyjit/Executable/MockProgram.h"

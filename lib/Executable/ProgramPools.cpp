@@ -1,4 +1,5 @@
 //===- ProgramPools.cpp - what flat programs refer to ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Executable/ProgramPools.h"
 #include "dialects/refgraph/IR/PythonValues.h"

@@ -1,4 +1,5 @@
 //===- ProgramText.cpp - flat programs for readers ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Executable/ProgramText.h"
 #include "pyjit-rt/ScalarMath.h"

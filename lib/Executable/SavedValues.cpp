@@ -1,4 +1,5 @@
 //===- SavedValues.cpp - What calls leave for their backward programs -----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Values that a backward program alone reads lie side by side in one block of
 // memory: a call allocates it once and makes no tensor of any of them.

@@ -1,4 +1,5 @@
 //===- ValueLifetimes.cpp - How long values are needed --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ValueLifetimes.h"
 

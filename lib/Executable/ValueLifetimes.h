@@ -1,4 +1,5 @@
 //===- ValueLifetimes.h - How long values are needed ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_EXECUTABLE_VALUELIFETIMES_H
 #define PYJIT_LIB_EXECUTABLE_VALUELIFETIMES_H

@@ -1,4 +1,5 @@
 //===- InPlace.cpp - Inputs that are written where they lie ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: in, functions of kernel calls whose kernels have bodies; out, the
 // same with the calls and part writes marked whose results are inputs' memory,

@@ -1,4 +1,5 @@
 //===- KeepParts.cpp - Parts of inputs that the launch writes alone -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: in, functional tensor programs before kernels are made; out, the
 // same with the part writes marked that kernels should not compute whole. What

@@ -1,4 +1,5 @@
 //===- Order.cpp - The order of a block's operations ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Order.h"
 

@@ -1,4 +1,5 @@
 //===- Order.h - The order of a block's operations --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_FUSION_ORDER_H
 #define PYJIT_LIB_FUSION_ORDER_H

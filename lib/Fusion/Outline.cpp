@@ -1,4 +1,5 @@
 //===- Outline.cpp - Groups of the fusion plan become kernels -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Order.h"
 #include "PartWrites.h"

@@ -1,4 +1,5 @@
 //===- PartWrites.cpp - What replaces a part of a value -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "PartWrites.h"
 

@@ -1,4 +1,5 @@
 //===- PartWrites.h - What replaces a part of a value -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A part write makes a value of another one by replacing a part: `tssa.assign`,
 // and vendor calls such as `index_copy_`. Where nobody looks at the old value

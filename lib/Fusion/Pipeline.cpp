@@ -1,4 +1,5 @@
 //===- Pipeline.cpp - The fusion stage as one pipeline --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Transforms/Passes.h"

@@ -1,4 +1,5 @@
 //===- Plan.cpp - Which operations share a kernel -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operations are taken in block order; each tries to take the groups of its
 // producers into its own. A union is kept if the code generator sees one kernel

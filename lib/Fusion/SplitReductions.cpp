@@ -1,4 +1,5 @@
 //===- SplitReductions.cpp - Few sums of much, in parallel ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A reduction to a handful of values, or of a few long columns, leaves one
 // thread with all the work. It

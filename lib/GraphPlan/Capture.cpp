@@ -1,4 +1,5 @@
 //===- Capture.cpp - What a CUDA graph can hold ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/GraphPlan/Capture.h"
 

@@ -1,4 +1,5 @@
 //===- BatchLinears.cpp - Matmuls that share a weight ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: values equal up to rounding.
 //

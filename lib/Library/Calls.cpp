@@ -1,4 +1,5 @@
 //===- Calls.cpp - Building and matching vendor calls ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Calls.h"
 #include "dialects/pyjit/IR/Attributes.h"

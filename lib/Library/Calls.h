@@ -1,4 +1,5 @@
 //===- Calls.h - Building and matching vendor calls -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_LIBRARY_CALLS_H
 #define PYJIT_LIB_LIBRARY_CALLS_H

@@ -1,4 +1,5 @@
 //===- ChannelsLast.cpp - Handing a layout on -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ChannelsLast.h"
 

@@ -1,4 +1,5 @@
 //===- ChannelsLast.h - Handing a layout on ---------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_LIBRARY_CHANNELSLAST_H
 #define PYJIT_LIB_LIBRARY_CHANNELSLAST_H

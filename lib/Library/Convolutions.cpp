@@ -1,4 +1,5 @@
 //===- Convolutions.cpp - A convolution and its epilogue ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Convolutions.h"
 

@@ -1,4 +1,5 @@
 //===- Convolutions.h - A convolution and its epilogue ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_LIBRARY_CONVOLUTIONS_H
 #define PYJIT_LIB_LIBRARY_CONVOLUTIONS_H

@@ -1,4 +1,5 @@
 //===- HoistParameters.cpp - What depends on parameters alone -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"

@@ -1,4 +1,5 @@
 //===- MergeLinears.cpp - Matmuls that share an input ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"

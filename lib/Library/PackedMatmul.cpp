@@ -1,4 +1,5 @@
 //===- PackedMatmul.cpp - Matmuls with a packed weight --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "PackedMatmul.h"
 

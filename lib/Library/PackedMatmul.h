@@ -1,4 +1,5 @@
 //===- PackedMatmul.h - Matmuls with a packed weight ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_LIBRARY_PACKEDMATMUL_H
 #define PYJIT_LIB_LIBRARY_PACKEDMATMUL_H

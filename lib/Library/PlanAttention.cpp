@@ -1,4 +1,5 @@
 //===- PlanAttention.cpp - Attention and encoder layers in their parts ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: values equal up to rounding. Calls that ATen has for whole layers
 // hide what fusion and our own matmuls do better; the calls that this pass puts

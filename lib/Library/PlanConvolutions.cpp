@@ -1,4 +1,5 @@
 //===- PlanConvolutions.cpp - Convolutions and what follows them ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: values equal up to rounding. Only calls whose weights are
 // parameters are touched, so that what packing costs is paid once.

@@ -1,4 +1,5 @@
 //===- PlanEpilogues.cpp - Activations of a matmul ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: values equal up to rounding.
 //

@@ -1,4 +1,5 @@
 //===- PlanImages.cpp - Convolutions of a GPU -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: values equal up to rounding. Half precision only: tensor cores read
 // channels that lie together, and cuDNN would lay every tensor out anew.

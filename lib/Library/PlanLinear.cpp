@@ -1,4 +1,5 @@
 //===- PlanLinear.cpp - Matmuls with parameters ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Library/Passes.h"
 #include "pyjit/Operators/OperatorNames.h"

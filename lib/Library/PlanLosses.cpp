@@ -1,4 +1,5 @@
 //===- PlanLosses.cpp - Losses of chosen classes --------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: values equal up to rounding; an index out of range is found as for
 // every indexed read.

@@ -1,4 +1,5 @@
 //===- PlanMatmuls.cpp - Matmuls as kernels of our own --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: values equal up to rounding. A weight that is a parameter is packed
 // once; what else stands there, and a parameter that each call changes, is

@@ -1,4 +1,5 @@
 //===- CallArguments.cpp - arguments of an ATen call as IR ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Operators/CallArguments.h"
 #include "mlir/IR/Builders.h"

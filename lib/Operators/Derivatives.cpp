@@ -1,4 +1,5 @@
 //===- Derivatives.cpp - the generated column -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Operators/Derivatives.h"
 #include "pyjit/Operators/OperatorFacts.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // How gradients reach operands: the column of derivatives. The formulas are
 // those of PyTorch's tools/autograd/derivatives.yaml; a test compares which
 // overloads and operands the two have, and every value with autograd's.

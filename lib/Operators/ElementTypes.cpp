@@ -1,4 +1,5 @@
 //===- ElementTypes.cpp - PyTorch's dtypes and type promotion -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Operators/ElementTypes.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Facts about operators, by name: their meaning is in OperatorBase.td.
 
 //===----------------------------------------------------------------------===//

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // The language of the operator table: see README.md in this folder.
 
 #ifndef PYJIT_OPERATORS_OPERATORBASE_TD

@@ -1,4 +1,5 @@
 //===- OperatorFacts.cpp - the generated facts ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorInfo.h"

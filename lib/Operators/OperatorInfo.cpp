@@ -1,4 +1,5 @@
 //===- OperatorInfo.cpp - what is known of each ATen overload -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Operators/OperatorInfo.h"
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,5 @@
 //===- OperatorTable.cpp - the generated table ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/Raises.h"

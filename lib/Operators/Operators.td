@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // How overloads lower. An overload without a record here is a vendor call.
 
 include "Schemas.td"

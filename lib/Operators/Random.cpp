@@ -1,4 +1,5 @@
 //===- Random.cpp - Calls of random operators that draw nothing -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Operators/Random.h"
 

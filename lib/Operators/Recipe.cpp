@@ -1,4 +1,5 @@
 //===- Recipe.cpp - how one call computes its result ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Checks that a call is one that the operator table speaks of, and has the walk
 // over its expression (Resolver.h) write the steps.

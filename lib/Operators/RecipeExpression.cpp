@@ -1,4 +1,5 @@
 //===- RecipeExpression.cpp - what a table expression asks for ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Walks the expression in prefix order. What it asks about constant arguments
 // is decided here; types, broadcasting and conversions become explicit.

@@ -1,4 +1,5 @@
 //===- RecipeSteps.cpp - reductions, and the steps that they end ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Every reduction becomes a step, and so does what the table wants computed
 // once.

@@ -1,4 +1,5 @@
 //===- Resolver.h - walks a table expression for one call -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Inside lib/Operators: the walk whose expression half stands in
 // RecipeExpression.cpp and whose steps stand in RecipeSteps.cpp.

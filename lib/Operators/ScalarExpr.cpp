@@ -1,4 +1,5 @@
 //===- ScalarExpr.cpp - scalar expressions as data ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Operators/ScalarExpr.h"
 #include "mlir/IR/BuiltinAttributes.h"

@@ -1,4 +1,5 @@
 //===- CaptureModule.cpp - pyjit._capture, for tests ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //   capture(callable, args, kwargs, name) -> (result, trace, objects, reason)
 //   survey(callable, args, kwargs)        -> (result, reasons)

@@ -1,4 +1,5 @@
 //===- Recorder.h - One monitored run of a Python call ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_RECORDER_H
 #define PYJIT_CAPTURE_RECORDER_H
 

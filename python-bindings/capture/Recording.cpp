@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- Recording.cpp - The life of a recording
 //------------------------------===//
 

@@ -1,4 +1,5 @@
 //===- TraceWriter.cpp - The trace of one recording -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "TraceWriter.h"
 

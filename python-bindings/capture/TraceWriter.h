@@ -1,4 +1,5 @@
 //===- TraceWriter.h - The trace of one recording ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the recorder adds to the trace builder of the C API: locations of
 // instructions, Python's strings, and the types and values that are asked for

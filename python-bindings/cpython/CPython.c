@@ -1,4 +1,5 @@
 //===- CPython.c - What is the same in every supported version ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #define Py_BUILD_CORE 1
 #include "CPython.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- CPython.h - What the recorder needs of CPython's inside -*- C -*-=//
 //
 // The only door to the interpreter's private structures. The implementation is

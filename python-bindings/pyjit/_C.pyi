@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The compiled half of pyjit, for the package's own modules (python-bindings/src, .../capture).
 
 test/python-bindings/test_stub.py keeps this page true.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """pyjit: makes a running PyTorch program fast without asking its author to rewrite it.
 
 >>> fast = pyjit.compile(model)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The public face of pyjit, for type checkers and readers."""
 
 from collections.abc import Callable, Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``pyjit.compile`` and what can be asked of its results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """When a call that no specialization answers may be observed again.
 
 A monitored run, and the compilation behind it, takes many times what the call takes in eager. Where

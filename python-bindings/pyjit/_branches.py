@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Branches on tensor data: one specialization answers for what came before a branch and what follows.
 
 A branch breaks the graph of a call; what came before and each side are recorded as segments of their own, which

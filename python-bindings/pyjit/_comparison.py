@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whether a specialization answers its calls sooner than eager would.
 
 A few of the program's own calls are timed, some answered by the specialization and some by eager. No call is

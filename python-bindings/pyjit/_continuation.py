@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Code for the rest of a function, and for one instruction in the middle of it.
 
 A graph break leaves frames in front of an instruction that pyjit does not model. To go on, two kinds of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """PYJIT_DUMP_DIR: a numbered folder for each compilation, and a manifest of them."""
 
 from __future__ import annotations

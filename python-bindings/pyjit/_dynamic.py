@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Numbers and sizes that differ between calls: which of them specializations take as inputs.
 
 A number, or a size of a tensor, is a constant of the first specialization. Where a later call differs from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``torch.compile(model, backend="pyjit")``: Dynamo in front, pyjit behind.
 
 Dynamo hands over a graph as a module made of Python code, which pyjit captures like any other.

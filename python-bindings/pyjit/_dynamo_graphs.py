@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which engines are behind what ``torch.compile(backend="pyjit")`` returned.
 
 Dynamo's backends are not told whose graph they get. But a trace knows the code that it has gone through: first

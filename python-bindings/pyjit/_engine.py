@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What happens when a call meets no specialization: observe it, compile it, remember it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The exceptions that pyjit raises where a caller asked for them, and its category of warnings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``pyjit.explain``: what became of a function's calls, as a ``Report``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tells the user, once, that calls run in eager and go on doing so: as a warning, as an exception, or not.
 
 A filter may make an exception of the warning. So it is given before a call does anything, never behind it,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Operators that the compiler refuses to differentiate: a graph break stands in front of each.
 
 The recorder knows which operators have derivatives; some of these have none for the arguments of a call, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Guards as expressions of the user's program, and which of them a call failed.
 
 A specialization tells its guard program as steps over registers (``Specialization.guard_steps``). Here each

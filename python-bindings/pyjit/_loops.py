@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loops that tensor data end: which recordings may become one program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Why specializations did not answer: which guard failed, what it was and is, and what became dynamic for it."""
 
 from __future__ import annotations

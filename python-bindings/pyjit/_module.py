@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A compiled ``nn.Module`` is still that module.
 
 The compiled object is an instance of a subclass of the module's own class and shares the

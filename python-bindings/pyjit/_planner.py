@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """When a continuation is recorded, and what its specialization may depend on."""
 
 from __future__ import annotations

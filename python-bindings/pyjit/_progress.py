@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A line on the terminal, or in a notebook, while a compilation lasts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Why calls break or run in eager: what each kind of reason means, and what to do about it.
 
 The kinds are ``_C.ReasonKind`` (capture/breaks/ReasonKinds.def). The table here says what a kind is to a user;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What became of a function's calls: a first screen for its user, and the details behind it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A report as one HTML page that needs no network: reasons with the program's source, graphs, a timeline."""
 
 from __future__ import annotations

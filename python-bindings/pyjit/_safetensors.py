@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes .safetensors files: eight bytes of header size, a JSON header, the tensors' elements, row-major."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a caller may choose: the arguments of ``pyjit.compile`` and the environment."""
 
 from __future__ import annotations

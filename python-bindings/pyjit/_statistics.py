@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What an engine has come to, for ``pyjit.stats``, ``pyjit.specializations`` and PYJIT_LOGS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the kernels and vendor calls of one call took: PyTorch's own profiler, around a call of ``pyjit.explain``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``pyjit.trace``: the capture log of one call, as text that ``pyjit-opt`` reads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What ``pyjit-trace`` runs inside its interpreter: a script, one call of it traced."""
 
 from __future__ import annotations

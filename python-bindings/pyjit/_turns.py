@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Who answers the calls that a specialization's guards accept: the specialization, or eager after all."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 //===- BackwardPrograms.cpp - Gradients of a specialization ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "BackwardPrograms.h"
 

@@ -1,4 +1,5 @@
 //===- BackwardPrograms.h - Gradients of a specialization -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_BACKWARDPROGRAMS_H
 #define PYJIT_PYTHON_BACKWARDPROGRAMS_H

@@ -1,4 +1,5 @@
 //===- CompiledFunction.cpp - The callable that pyjit.compile returns -----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Written against CPython's C API directly: this is the path that answers a
 // call in microseconds.

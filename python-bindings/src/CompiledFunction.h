@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- CompiledFunction.h - The callable that pyjit.compile returns -*- C++
 //-*-===//
 

@@ -1,4 +1,5 @@
 //===- Constants.cpp - A program's constants as Python objects ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Constants.h"
 

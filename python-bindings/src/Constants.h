@@ -1,4 +1,5 @@
 //===- Constants.h - A program's constants as Python objects ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_CONSTANTS_H
 #define PYJIT_PYTHON_CONSTANTS_H

@@ -1,4 +1,5 @@
 //===- ContentHash.cpp - What a tensor's memory holds ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ContentHash.h"
 

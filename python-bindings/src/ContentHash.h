@@ -1,4 +1,5 @@
 //===- ContentHash.h - What a tensor's memory holds -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_CONTENTHASH_H
 #define PYJIT_PYTHON_CONTENTHASH_H

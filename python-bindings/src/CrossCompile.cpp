@@ -1,4 +1,5 @@
 //===- CrossCompile.cpp - Compiling for a GPU that is not here ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "CrossCompile.h"
 

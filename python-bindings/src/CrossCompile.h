@@ -1,4 +1,5 @@
 //===- CrossCompile.h - Compiling for a GPU that is not here ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_CROSSCOMPILE_H
 #define PYJIT_PYTHON_CROSSCOMPILE_H

@@ -1,4 +1,5 @@
 //===- DisjointMemory.cpp - Tensors that share no memory ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "DisjointMemory.h"
 

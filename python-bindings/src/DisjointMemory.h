@@ -1,4 +1,5 @@
 //===- DisjointMemory.h - Tensors that share no memory ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_DISJOINTMEMORY_H
 #define PYJIT_PYTHON_DISJOINTMEMORY_H

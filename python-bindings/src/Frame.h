@@ -1,4 +1,5 @@
 //===- Frame.h - What one call of a specialization works on -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_FRAME_H
 #define PYJIT_PYTHON_FRAME_H

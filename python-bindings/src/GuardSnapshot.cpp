@@ -1,4 +1,5 @@
 //===- GuardSnapshot.cpp - What guards rest on, as words of memory --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Guards.h"
 

@@ -1,4 +1,5 @@
 //===- GuardSteps.cpp - A guard program for readers -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The instructions of a guard program as tuples, and which of them fails for a
 // call that no specialization answered. The package makes expressions of the

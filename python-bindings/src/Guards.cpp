@@ -1,4 +1,5 @@
 //===- Guards.cpp - Carries out guard programs ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Guards.h"
 

@@ -1,4 +1,5 @@
 //===- Guards.h - Carries out guard programs --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_GUARDS_H
 #define PYJIT_PYTHON_GUARDS_H

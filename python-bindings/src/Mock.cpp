@@ -1,4 +1,5 @@
 //===- Mock.cpp - Carries out mock programs -------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Mock.h"
 

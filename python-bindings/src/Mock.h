@@ -1,4 +1,5 @@
 //===- Mock.h - Carries out mock programs -----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_MOCK_H
 #define PYJIT_PYTHON_MOCK_H

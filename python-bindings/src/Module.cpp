@@ -1,4 +1,5 @@
 //===- Module.cpp - The extension module pyjit._C -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #define PY_SSIZE_T_CLEAN // lengths in argument formats are Py_ssize_t
 

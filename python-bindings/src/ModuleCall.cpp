@@ -1,4 +1,5 @@
 //===- ModuleCall.cpp - Calls of a compiled module ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ModuleCall.h"
 

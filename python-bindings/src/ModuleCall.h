@@ -1,4 +1,5 @@
 //===- ModuleCall.h - Calls of a compiled module ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_MODULECALL_H
 #define PYJIT_PYTHON_MODULECALL_H

@@ -1,4 +1,5 @@
 //===- Numbers.cpp - Lifted numbers in guard programs ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Guards.h"
 

@@ -1,4 +1,5 @@
 //===- ObjectReads.cpp - Reads of Python objects, without effects ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ObjectReads.h"
 

@@ -1,4 +1,5 @@
 //===- ObjectReads.h - Reads of Python objects, without effects -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What guards look at. None of these runs Python code, raises or creates an
 // object, except that `instanceDict` may materialise an instance's __dict__.

@@ -1,4 +1,5 @@
 //===- Prepared.cpp - Values computed from parameters alone ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Prepared.h"
 

@@ -1,4 +1,5 @@
 //===- Prepared.h - Values computed from parameters alone -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_PREPARED_H
 #define PYJIT_PYTHON_PREPARED_H

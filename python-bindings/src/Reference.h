@@ -1,4 +1,5 @@
 //===- Reference.h - An owned Python reference ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_REFERENCE_H
 #define PYJIT_PYTHON_REFERENCE_H

@@ -1,4 +1,5 @@
 //===- Resumption.cpp - Going on after a compiled segment -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The frames at a graph break run as they would in eager: each in the call of
 // the one below, so that exceptions, tracebacks and whoever looks at the stack

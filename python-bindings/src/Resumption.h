@@ -1,4 +1,5 @@
 //===- Resumption.h - Going on after a compiled segment ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_RESUMPTION_H
 #define PYJIT_PYTHON_RESUMPTION_H

@@ -1,4 +1,5 @@
 //===- Snapshot.cpp - What a passed check rested on -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Snapshot.h"
 

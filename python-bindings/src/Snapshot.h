@@ -1,4 +1,5 @@
 //===- Snapshot.h - What a passed check rested on ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The checks of each call read a few words each of some hundred objects that
 // the work of the last call has swept from the caches. Once they have passed,

@@ -1,4 +1,5 @@
 //===- Specialization.cpp - One compiled recording ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Specialization.h"
 

@@ -1,4 +1,5 @@
 //===- Specialization.h - One compiled recording ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_SPECIALIZATION_H
 #define PYJIT_PYTHON_SPECIALIZATION_H

@@ -1,4 +1,5 @@
 //===- SpecializationObject.cpp - The type Specialization -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "SpecializationObject.h"
 

@@ -1,4 +1,5 @@
 //===- SpecializationObject.h - The type Specialization ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_SPECIALIZATIONOBJECT_H
 #define PYJIT_PYTHON_SPECIALIZATIONOBJECT_H

@@ -1,4 +1,5 @@
 //===- TensorGradients.cpp - What a backward in a call leaves behind ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "TensorGradients.h"
 

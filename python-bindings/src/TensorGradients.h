@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- TensorGradients.h - What a backward in a call leaves behind -*- C++
 //-*-===//
 

@@ -1,4 +1,5 @@
 //===- TorchState.cpp - PyTorch's thread and process state ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "TorchState.h"
 

@@ -1,4 +1,5 @@
 //===- TorchState.h - PyTorch's thread and process state --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_TORCHSTATE_H
 #define PYJIT_PYTHON_TORCHSTATE_H

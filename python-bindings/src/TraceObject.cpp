@@ -1,4 +1,5 @@
 //===- TraceObject.cpp - Traces as Python objects -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "TraceObject.h"
 

@@ -1,4 +1,5 @@
 //===- TraceObject.h - Traces as Python objects -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_PYTHON_TRACEOBJECT_H
 #define PYJIT_PYTHON_TRACEOBJECT_H

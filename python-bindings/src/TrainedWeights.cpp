@@ -1,4 +1,5 @@
 //===- TrainedWeights.cpp - Packed weights that require grad --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "TrainedWeights.h"
 

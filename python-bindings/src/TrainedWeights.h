@@ -1,4 +1,5 @@
 //===- TrainedWeights.h - Packed weights that require grad ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The main program of a call in grad mode packs weights that require grad
 // anew, for a training loop has written them since the last call: whatever

@@ -1,4 +1,5 @@
 //===- Watch.cpp - Knowing that nothing changed ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Watch.h"
 

@@ -1,4 +1,5 @@
 //===- Watch.h - Knowing that nothing changed -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // CPython 3.12 reports changes of dicts and functions to watchers. A `Watch`
 // vouches for a set of holders: while it is clean, none of them has changed

@@ -1,4 +1,5 @@
 //===- WriteBarrier.cpp - Knowing that memory was not written -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "WriteBarrier.h"
 

@@ -1,4 +1,5 @@
 //===- WriteBarrier.h - Knowing that memory was not written -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // PyTorch's version counter misses writes through `p.data`, NumPy views,
 // DLPack, storages, `set_`, C++ extensions and whatever else reaches the same

@@ -1,4 +1,5 @@
 //===- Assembler.cpp - PTX to machine code --------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Assembler.h"
 

@@ -1,4 +1,5 @@
 //===- Assembler.h - PTX to machine code ------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RUNTIME_CUDA_ASSEMBLER_H
 #define PYJIT_RUNTIME_CUDA_ASSEMBLER_H

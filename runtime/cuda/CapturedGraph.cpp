@@ -1,4 +1,5 @@
 //===- CapturedGraph.cpp - A graph and what a replay renews ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/cuda/CapturedGraph.h"
 

@@ -1,4 +1,5 @@
 //===- Differential.cpp - Which parameter words hold an address -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/cuda/Differential.h"
 

@@ -1,4 +1,5 @@
 //===- Driver.cpp - The CUDA driver, or something that behaves like it ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/cuda/Driver.h"
 

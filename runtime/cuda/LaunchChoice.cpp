@@ -1,4 +1,5 @@
 //===- LaunchChoice.cpp - Which way to launch is the fastest --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/cuda/LaunchChoice.h"
 

@@ -1,4 +1,5 @@
 //===- LoadedKernels.cpp - A program's kernels on a device ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/cuda/LoadedKernels.h"
 

@@ -1,4 +1,5 @@
 //===- RealDriver.cpp - libcuda, opened at run time -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Assembler.h"
 

@@ -1,4 +1,5 @@
 //===- SimulatedDriver.cpp - A simulated driver ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "SimulatedGraph.h"
 

@@ -1,4 +1,5 @@
 //===- SimulatedGraph.cpp - Graphs of a simulated device ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "SimulatedGraph.h"
 

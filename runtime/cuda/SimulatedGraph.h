@@ -1,4 +1,5 @@
 //===- SimulatedGraph.h - Graphs of a simulated device ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What stands behind the handles of the simulated driver: kernels that are host
 // functions, nodes, graphs of nodes, and graphs ready to be launched.

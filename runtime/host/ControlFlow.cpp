@@ -1,4 +1,5 @@
 //===- ControlFlow.cpp - Where a launch program goes next -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/ControlFlow.h"
 

@@ -1,4 +1,5 @@
 //===- HostExecutor.cpp - Runs launch programs without Torch --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/HostExecutor.h"
 

@@ -1,4 +1,5 @@
 //===- PatchableCopies.cpp - Copies that vendor calls can do without ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Validator.h"
 

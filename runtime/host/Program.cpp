@@ -1,4 +1,5 @@
 //===- Program.cpp - Loading launch programs ------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/Program.h"
 #include "Validator.h"

@@ -1,4 +1,5 @@
 //===- Symbols.cpp - Numbers of a launch program that calls give ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Validator.h"
 #include "pyjit-rt/Program.h"

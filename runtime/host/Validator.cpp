@@ -1,4 +1,5 @@
 //===- Validator.cpp - Whether a launch program is well formed ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // One method for each record of the program: header, slot, kernel, symbol,
 // patch, and each family of steps. A compiler's mistake or a damaged file ends

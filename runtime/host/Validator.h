@@ -1,4 +1,5 @@
 //===- Validator.h - Whether a launch program is well formed ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RT_HOST_VALIDATOR_H
 #define PYJIT_RT_HOST_VALIDATOR_H

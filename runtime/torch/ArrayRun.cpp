@@ -1,4 +1,5 @@
 //===- ArrayRun.cpp - The Torch executor behind the runtime's C ABI -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/Array.h"
 #include "pyjit-rt/TorchExecutor.h"

@@ -1,4 +1,5 @@
 //===- AutogradNode.cpp - Backward programs in autograd's graph -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/AutogradNode.h"
 

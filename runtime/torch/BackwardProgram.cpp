@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- BackwardProgram.cpp - What computes a call's gradients
 //--------------===//
 

@@ -1,4 +1,5 @@
 //===- CallPlan.cpp - Vendor calls, resolved at load ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Turns the encoded arguments of a vendor call into boxed constants plus the
 // list of tensor arguments that each run fills in.

@@ -1,4 +1,5 @@
 //===- CapturePool.cpp - Capturing vendor calls ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // PyTorch's allocator serves captured calls from a private pool, which only its
 // class at::cuda::CUDAGraph can ask for. Its methods are exported by

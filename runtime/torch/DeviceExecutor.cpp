@@ -1,4 +1,5 @@
 //===- DeviceExecutor.cpp - Runs launch programs on a GPU -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "DeviceExecutor.h"
 

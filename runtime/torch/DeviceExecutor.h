@@ -1,4 +1,5 @@
 //===- DeviceExecutor.h - Runs launch programs on a GPU ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RUNTIME_TORCH_DEVICEEXECUTOR_H
 #define PYJIT_RUNTIME_TORCH_DEVICEEXECUTOR_H

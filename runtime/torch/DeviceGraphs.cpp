@@ -1,4 +1,5 @@
 //===- DeviceGraphs.cpp - The graphs of a launch program ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A graph without loops and branches is captured: its launches go to a stream
 // of our own once. One with them is made node by node, since a stream cannot be

@@ -1,4 +1,5 @@
 //===- DevicePatches.cpp - Vendor calls that read what moves --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A vendor call inside a graph reads a copy of an external buffer, because
 // nobody says where in its nodes it keeps an operand's address. Here that is

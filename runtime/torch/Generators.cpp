@@ -1,4 +1,5 @@
 //===- Generators.cpp - What random numbers come next ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/Generators.h"
 

@@ -1,4 +1,5 @@
 //===- Outputs.cpp - What a run hands over --------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/TorchExecutor.h"
 

@@ -1,4 +1,5 @@
 //===- Parallel.cpp - Kernels on PyTorch's own thread pool ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // at::parallel_for is a header template that opens an OpenMP region in the
 // including library. Built here with clang it would bring LLVM's OpenMP, a

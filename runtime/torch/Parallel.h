@@ -1,4 +1,5 @@
 //===- Parallel.h - Kernels on PyTorch's own thread pool --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RUNTIME_TORCH_PARALLEL_H
 #define PYJIT_RUNTIME_TORCH_PARALLEL_H

@@ -1,4 +1,5 @@
 //===- SavedInputs.cpp - Inputs that calls keep for their gradients -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/SavedInputs.h"
 

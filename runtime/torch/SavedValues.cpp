@@ -1,4 +1,5 @@
 //===- SavedValues.cpp - What calls leave for their backward programs -----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/SavedValues.h"
 

@@ -1,4 +1,5 @@
 //===- SavingNode.cpp - What a call keeps for its backward ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/AutogradNode.h"
 

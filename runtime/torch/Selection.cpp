@@ -1,4 +1,5 @@
 //===- Selection.cpp - Which way to launch is the fastest -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "DeviceExecutor.h"
 

@@ -1,4 +1,5 @@
 //===- SimulatedCalls.cpp - Vendor calls on a simulated device ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A GPU's library launches kernels, whose parameters hold the addresses of what
 // they read and write. On a simulated device each vendor call is such a

@@ -1,4 +1,5 @@
 //===- SymbolicExecutor.cpp - A program for calls of any size -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "SymbolicExecutor.h"
 

@@ -1,4 +1,5 @@
 //===- SymbolicExecutor.h - A program for calls of any size -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Each combination of sizes gets a launch program with numbers in the places of
 // symbols, made when it is first seen, and an executor of its own for that: a

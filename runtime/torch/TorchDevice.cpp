@@ -1,4 +1,5 @@
 //===- TorchDevice.cpp - PyTorch's streams and memory of a device ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "TorchDevice.h"
 

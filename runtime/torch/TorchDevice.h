@@ -1,4 +1,5 @@
 //===- TorchDevice.h - PyTorch's streams and memory of a device -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reached through c10's device-agnostic interfaces: nothing here is linked
 // against PyTorch's CUDA libraries, which a CPU build does not have.

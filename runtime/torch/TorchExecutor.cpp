@@ -1,4 +1,5 @@
 //===- TorchExecutor.cpp - Runs launch programs on PyTorch's runtime ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/TorchExecutor.h"
 

@@ -1,4 +1,5 @@
 //===- VendorSettings.cpp - How The vendor libraries compute --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "VendorSettings.h"
 

@@ -1,4 +1,5 @@
 //===- WrappedGradients.cpp - Gradients of vmap and of forward mode -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "WrappedGradients.h"
 

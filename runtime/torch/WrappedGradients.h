@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- WrappedGradients.h - Gradients of vmap and of forward mode -*- C++
 //-*-===//
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Regions of autocast and layers of whole numbers, for the tests of autocast around compiled calls.
 
 All numbers are small integers, so that no type rounds them: what differs is another cast, not another rounding.

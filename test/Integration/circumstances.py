@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Circumstances that change between calls, and small functions as people write them to be called in them.
 
 Each program is made anew by its factory: a function of two matrices, an int, a float and a flag, the modules

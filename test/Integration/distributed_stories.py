@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What each of several processes does with DistributedDataParallel (gloo): `test_training_distributed.py` starts them.
 
     distributed_stories.py RANK SIZE PORT

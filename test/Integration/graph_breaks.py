@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the tests of graph breaks share: stories that must have gone on in compiled code."""
 
 from __future__ import annotations

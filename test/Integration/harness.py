@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scenarios: a story of several calls, told once by eager and once by pyjit.
 
 A scenario is a generator that gets `compile`, makes its own world, calls, changes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the tests of idioms ask of a compiled function and of its results."""
 
 from __future__ import annotations

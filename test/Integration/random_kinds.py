@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The kinds of random programs that are compared with eager, each by a number.
 
 What the tests sample, `tools/dev/random_programs.py` runs by the hundred thousand, in many processes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random straight-line tensor programs as hypothesis strategies.
 
 A program is Python source over tensors, index tensors and numbers. Its inputs come

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs as source text, against eager: what their tests share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What random training programs (step_programs.py) are made of, line by line."""
 
 from __future__ import annotations

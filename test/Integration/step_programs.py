@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random training programs as source text: a model, a loss, an optimizer, a step, what happens between steps.
 
 A program is lists of lines. Each line stands alone, and every layer keeps the shape of what it is given, so that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random structured tensor programs, as tssa IR on handles and as PyTorch.
 
 A program is a tree of statements over handles (tensors that views share and stores

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attempts to get a wrong answer out of classes whose bases are exchanged: no class's own attributes
 change, only which classes are asked."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attempts to get a wrong answer: slots, dicts of other classes than dict, and what the interpreter says of itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attempts to get a wrong answer out of when objects die, and out of natives that give back the
 object that they were given."""
 

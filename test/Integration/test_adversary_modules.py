@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attempts to get a wrong answer: names, modules, random numbers and state of Torch that change."""
 
 from __future__ import annotations

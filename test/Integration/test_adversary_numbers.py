@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attempts to get a wrong number: infinities, saturation, half precision beside Python numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attempts to get a wrong answer: state hidden where a capture may not look (Python)."""
 
 # The spellings that ruff would simplify are what is tested.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The Python face: what pyjit.compile and its companions promise."""
 
 from __future__ import annotations

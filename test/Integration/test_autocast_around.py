@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Autocast in a region around the compiled call, with weights that require grad.
 
 Autocast keeps the cast of such a weight until its outermost region ends: later uses find it, in compiled code or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs within a region of autocast: graph breaks, branches, errors, gradients of gradients, steps, threads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kinds of regions of autocast around compiled calls: nested, of two types, without their cache, switched by hand."""
 
 from __future__ import annotations

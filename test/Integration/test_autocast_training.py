@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training loops with autocast around the compiled model: losses, gradients and parameters are as good as eager's.
 
 Half precision rounds in other places than eager: each step is compared with the same network in double, from

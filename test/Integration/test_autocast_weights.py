@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weights that calls cast within a region of autocast: frozen, tied, computed, written, leaves or not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Calls that no specialization answers are observed now and then, and cost little otherwise.
 
 The clock is the tests' own: what a monitored run and a call in eager take is made up.

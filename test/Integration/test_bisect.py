@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Where a number belongs among sorted ones (buckets of positions, schedules), and digits."""
 
 from __future__ import annotations

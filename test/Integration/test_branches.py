@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Branches on tensor data: both sides in one program once both have been seen.
 
 Each story is told by eager and by pyjit. A story's calls go either way again and again; unless

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Functions that a segment of a call makes and hands on over a graph break, or to the caller."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Errors of operators on tensors that the program itself catches: whether they come depends on
 data, which no guard sees, or on sizes that a specialization leaves open."""
 

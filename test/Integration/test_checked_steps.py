@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps that branch on data in front of their backward, or behind it."""
 
 from __future__ import annotations

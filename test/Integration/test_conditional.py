@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loops on data as conditional nodes, on a simulated device.
 
 The same cases run on a real device in test/gpu.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Context variables that are set in one part of a call and reset in another; devices by value."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`for i in range(n)` that tensor data may end: one program, whatever the number of iterations.
 
 What a loop's iterator stands at is no constant of a specialization. Who else holds the iterator, and what

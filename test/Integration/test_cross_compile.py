@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Specializations of the other tests, compiled for a GPU on a machine that has none.
 
 Their traces are taken as if the tensors had been on `cuda:0`, and go through all stages that they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Numbers that Python gets of tensors' data are computed in the specialization; uses that it cannot compute
 are graph breaks, as they were. What comes out is what eager gives, bit by bit."""
 

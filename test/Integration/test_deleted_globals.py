@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`del` of a global: in one specialization, and as Python leaves the module."""
 
 from __future__ import annotations

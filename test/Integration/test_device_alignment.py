@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A simulated device refuses the addresses that a GPU's code of the same kernels would fault on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradients of gradients (`create_graph=True`) of compiled calls."""
 
 from __future__ import annotations

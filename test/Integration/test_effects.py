@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a call changes outside itself is changed on every call, in order."""
 
 from __future__ import annotations

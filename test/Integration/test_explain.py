@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The report of pyjit.explain: a first screen for a newcomer, details behind it, and no trace of having asked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Elements of one vector that lie gigabytes apart. The memory in between is never touched."""
 
 from __future__ import annotations

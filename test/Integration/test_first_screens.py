@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The first screen of ``pyjit.explain`` for programs of the zoo, as golden files that somebody has read.
 
 ``PYJIT_UPDATE_SCREENS=1 pytest test/Integration/test_first_screens.py`` writes them again: read what has changed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whole training steps with the optimizers that work on lists of tensors, compared with eager.
 
 `foreach=True` is what torch.optim takes by default on a GPU, and runs on the CPU as well.

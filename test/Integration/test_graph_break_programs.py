@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs with graph breaks, loops and branches: pyjit and eager must agree.
 
 A program is a module of Python source: a function with tensors, numbers, containers and an object

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sizes that change between calls, in functions that have graph breaks, branch or loop on data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Calls with a graph break at something that is not modelled, and go on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graph breaks inside nested calls, `with`, `try`, loops and branches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Two things that the program reads are one object, or share storage, in one call only."""
 
 from __future__ import annotations

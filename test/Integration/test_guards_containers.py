@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Guards of containers that grow in the call, of keys that are compared with numbers, and of what leaves in dicts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A user's object, class or lookup path changes between two calls."""
 
 from __future__ import annotations

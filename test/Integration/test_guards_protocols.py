@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A class is changed between calls: whatever an operation of Python's asks of it is noticed.
 
 Each story is an expression over an object, and a special method that its class (or a base, or its

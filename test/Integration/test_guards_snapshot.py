@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Something changes after enough calls that the checks rest on a snapshot of memory.
 
 The first calls capture, watch and take the snapshot; the one before the change has compared it.

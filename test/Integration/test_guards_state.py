@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Global state of PyTorch or the interpreter changes between two calls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A tensor argument changes one property between two calls."""
 
 from __future__ import annotations

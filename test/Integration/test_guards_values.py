@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A Python value that the program reads changes between two calls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What `benchmarks/breadth.py` met in models: one small story for each."""
 
 from __future__ import annotations

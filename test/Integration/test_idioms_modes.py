@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What hand-written inference code is full of: modes, contexts, copies, things that are so in the
 first call only. One graph, unless a test names the graph break."""
 

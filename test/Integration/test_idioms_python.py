@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Idioms of plain Python that stay in one graph, and what each of them has to notice."""
 
 from __future__ import annotations

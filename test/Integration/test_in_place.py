@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Inputs that a call writes: where they lie, by kernels or at the launch's end; what a user sees is eager's.
 
 Values, versions, strides and aliases through views are compared by the harness. What is proven about kernels is in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Signals reach Python while a compiled loop runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Launch programs on a simulated device: the whole path without a GPU.
 
 The same cases run on a real device in test/gpu.

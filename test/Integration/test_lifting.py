@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Numbers that change between calls become inputs: one recompilation, then hits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Numbers that change between calls and come out of an instruction or a function: unpacked, rounded, looked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loops that tensor data end: one program, whatever the number of iterations.
 
 Each story is told by eager and by pyjit. Numbers of iterations change between calls; state that is

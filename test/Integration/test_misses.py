@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Why specializations did not answer: the guard as an expression of the program, what it was and is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models whose batch and sequence length change between calls: two specializations, then hits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whole models in small sizes: one graph, right values, hits, other shapes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Numbers that are sizes: of arguments, attributes and counters that differ between calls."""
 
 from __future__ import annotations

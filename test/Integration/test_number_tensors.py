@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tensors where operators take numbers: Torch's parser of arguments calls `item()` unseen, and the program computes
 that number. Learning rates that are tensors are the commonest."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """PyTorch's own samples for every operator in the table, through the whole pipeline.
 
 All float32 samples, and a fixed random tenth of those of the other dtypes, in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """PyTorch's samples again, longer or shorter at each call: sizes that were numbers in the
 first specialization become symbols, and every answer has to be eager's.
 

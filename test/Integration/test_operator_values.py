@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Answers that were once not eager's, one program each; test/Operators finds their kind by itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The vocabulary of torch.compile, options and the environment: what is accepted, what it does, what is refused."""
 
 from __future__ import annotations

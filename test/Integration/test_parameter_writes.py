@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Values computed from parameters are kept; every way to write a parameter must be noticed.
 
 Each door is one way to reach a parameter's memory, most of them past the version counter. It

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes to parts of inputs touch the part alone: caches of decoders, rows, columns, elements at indices.
 
 What is touched is read from the program, not timed. What is proven is in test/lib/Fusion/keep-parts.mlir and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What profilers show of compiled code: launches by the function's name, kernels with the program's line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random stories of autocast around compiled calls: what autocast keeps of weights is found where eager finds it.
 
 A story enters and leaves regions, calls compiled models and eager code, goes backward, writes, freezes and

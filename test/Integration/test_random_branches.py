@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs with branches on data, against eager: nested, in a row, in called functions;
 rebinding, writing in place, views, containers, early returns."""
 

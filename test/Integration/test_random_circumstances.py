@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Functions called in circumstances that change from call to call: layouts, dtypes, sizes (zero and one as
 well), what shares memory, modes, numbers, training and evaluation. What is compared is all that a caller
 sees: results and which of them share whose memory, views of whom, arguments, gradients, state, random

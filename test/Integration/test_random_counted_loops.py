@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random counted loops that tensor data may end, against eager: who uses the index, what else holds
 the iterator, what follows the loop, loops in loops, calls whose trips and bounds differ."""
 

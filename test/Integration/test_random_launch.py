@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs through launch programs, on a simulated device.
 
 What plans launches (graphs, copies, memory) is the GPU's; kernels and vendor calls

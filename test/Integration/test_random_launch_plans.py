@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs that are several CUDA graphs, launched in each way on a simulated device.
 
 Operators that wait for the device stand between vendor calls, element-wise kernels, views, writes and branches, so

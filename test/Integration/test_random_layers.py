@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random networks of layers in evaluation mode, of images and of sequences: what lib/Library joins, folds and packs,
 and matmuls with their epilogues, against eager.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random loops that data end, against eager: rebinding, writing in place, views, swaps, lists."""
 
 from __future__ import annotations

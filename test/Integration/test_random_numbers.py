@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs in which tensors' data become numbers of Python's, and back, against eager:
 `item()`, `float`, `int`, `bool`, arithmetic, comparisons, branches, counted loops. Tensors are f64, so
 that numbers are compared bit by bit."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs that write parts of their inputs at places that differ between calls, with reads before and behind,
 vendor calls that may raise in between, aliases, and several owners of one memory.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random straight-line tensor programs: pyjit and eager must agree.
 
 Each program (random_programs.py) is told to pyjit and to eager with several sets

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Numbers that random operators are given, and that each call changes: one program for all of them, with eager's
 stream of random numbers."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs that return tensors of one memory, and what the caller does with these, against eager.
 
 A program returns views beside what it has computed from them, beside their base, beside other views of it. The

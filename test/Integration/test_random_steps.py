@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random whole training steps (step_programs.py): all that a user sees of each step is eager's.
 
 Results, parameters, gradients, buffers, the optimizer's state, what was logged and kept, errors, random state. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random stories around the backward of a compiled call, step by step against eager.
 
 A function of random operators, modes and graph breaks returns several tensors, some of which it has computed

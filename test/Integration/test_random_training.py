@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random networks in training: each step's outputs, gradients, buffers and random state are eager's.
 
 The networks of test_random_layers.py, in double, so that what differs is no rounding (but for angles, which are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs with branches on data whose numbers and sizes differ between calls, against
 eager: sizes that Python computes with, counters in objects, numbers in one side or in both."""
 

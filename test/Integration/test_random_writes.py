@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs that fill a buffer part by part with what vendor calls give, on a simulated
 device: statements that follow each other, and loops that Python unrolls.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`p.data = …` within a step: averages that are assigned, clamped weights, weights that are swapped and put back."""
 
 from __future__ import annotations

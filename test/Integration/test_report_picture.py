@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The HTML report as a browser shows it: at two widths, in light and in dark mode."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What pyjit says about itself: explain, PYJIT_LOGS, and what becomes of failures."""
 
 from __future__ import annotations

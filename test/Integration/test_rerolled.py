@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Python loops with a fixed number of iterations: one loop in the program, as eager would have it.
 
 Each story is told by eager and by pyjit. A loop is worth it where it leaves out some hundred

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a call keeps for its backward: one block of memory, of its own for each call, on the CPU and on a (simulated) device."""
 
 from __future__ import annotations

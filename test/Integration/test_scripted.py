@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Functions of torch.jit.script: their own instructions make tensors past the dispatcher."""
 
 from __future__ import annotations

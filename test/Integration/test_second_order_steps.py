@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps with gradients of gradients, and with leaves that the call makes."""
 
 from __future__ import annotations

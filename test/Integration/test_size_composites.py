@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Operators that Torch makes of others, and vendor calls, with sizes that differ between
 calls: a specialization for the first size, one for all others."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sizes that are divided and rounded: windows, strided slices, halves, padding to a multiple."""
 
 from __future__ import annotations

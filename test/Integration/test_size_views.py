@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Results that show the memory of arguments, or of one another, whose sizes differ between
 calls: the same memory, sizes and strides as eager's."""
 

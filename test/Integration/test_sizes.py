@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sizes that change between calls become symbols: one recompilation, then hits.
 
 A test counts the calls that no specialization answered. Where the stages behind the capture

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Branches on data that calls have taken one way only: one program, which speculates on that way.
 
 Each story is told by eager and by pyjit; a call that goes the other way is right, too, and leaves

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes into part of a tensor at a place that differs between calls: caches of decoders,
 histories, windows."""
 

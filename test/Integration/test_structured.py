@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Joins, indexed reads, positions of extremes and group norm as kernels."""
 
 from __future__ import annotations

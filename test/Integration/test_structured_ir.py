@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs with nested loops and branches, through pyjit-run.
 
 structured_ir.py makes them, as IR on handles and as PyTorch; both must agree to the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sizes that differ between calls on a simulated device; on a GPU: test/gpu/test_symbolic_gpu.py."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Functions with symbolic sizes, compiled once by pyjit-run for each case and called with several sizes, against Torch."""
 
 import os

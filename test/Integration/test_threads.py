@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Calls of one compiled function on several threads, and within one another."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weights that require grad: packed in each call, or kept once calls find them as they were.
 
 However a weight is written between calls in grad mode, with and without a backward, the next call

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A compiled model in a training loop of Python's: one autograd node for each compiled part of a call."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention takes eager's kernels, for gradients as well: the numbers are eager's, bit by bit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training under autocast, in a region that lies within the call (around it: test_autocast_training.py).
 
 Half precision rounds in other places than eager: both are compared with the same network in double.

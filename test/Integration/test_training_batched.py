@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Backward passes of compiled calls that another transform runs: batches of gradients (vmap) and gradients with
 tangents (forward mode over reverse mode)."""
 

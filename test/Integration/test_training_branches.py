@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Branches on data in training: those that always go one way are no graph breaks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graph breaks in the gradient's path: each part of a call is a node of its own, and autograd joins them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """DistributedDataParallel of several processes on one host (gloo): buckets, hooks and `no_sync` behave as in eager."""
 
 from __future__ import annotations

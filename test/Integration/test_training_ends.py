@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Where gradients end within a compiled call: frozen parts, no_grad, detach, numbers, indices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What people ask of autograd's engine around a compiled model: hooks of every kind, anomalies, saved tensors, roots."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Functions with derivatives of the user's own, and functions that the backward pass calls again."""
 
 from __future__ import annotations

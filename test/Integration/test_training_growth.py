@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What many steps and many modes leave behind: nothing that grows, no specialization made twice."""
 
 from __future__ import annotations

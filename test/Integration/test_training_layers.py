@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layers in training: results, gradients, statistics and random numbers are eager's, step by step."""
 
 from __future__ import annotations

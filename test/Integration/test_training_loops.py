@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training loops as people write them: what stands around a compiled model must not matter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes, views and buffers on the path of a gradient, and what a call leaves in memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the engine asks of a compiled call's autograd node: subsets, orders, retained graphs, hooks, threads."""
 
 from __future__ import annotations

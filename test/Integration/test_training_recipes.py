@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whole steps as recipes have them: what stands between forward, backward and update."""
 
 from __future__ import annotations

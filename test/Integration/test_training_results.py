@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Results of a call that were computed from other results of it: who looks at the gradient of one of these sees
 what eager shows, and who hangs hooks on one result is told of no other."""
 

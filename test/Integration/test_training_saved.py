@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a compiled call saves for its backward, and what writes to it do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What changes an optimizer between steps: schedules, groups, loaded state, closures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps of training scripts: scaled gradients, averages of weights, meters, early ends. Each settles: a few calls
 make its specializations, and from then on compiled code answers."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What changes between two calls in training: each change is a guard, a specialization, or nothing at all."""
 
 from __future__ import annotations

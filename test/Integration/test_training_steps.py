@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whole training steps in one call: forward, backward and optimizer, compared with eager."""
 
 import copy

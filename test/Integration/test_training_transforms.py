@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """torch.func in and around compiled functions: transforms of losses, ensembles, gradients of each sample."""
 
 from __future__ import annotations

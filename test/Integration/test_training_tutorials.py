@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training steps as tutorials and repositories write them: each settles in a few graphs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What an `autograd.Function` may do with its context, in a training loop."""
 
 from __future__ import annotations

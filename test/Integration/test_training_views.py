@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Views that show elements several times, on the way of a gradient: sums over what overlaps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models that people wrap or alter before they train them: parametrizations, adapters, averages, checkpoints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Who answers: a specialization, or eager although a specialization could (``python-bindings/pyjit/_turns.py``)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Branches on data in functions whose numbers and sizes differ between calls: two calls with
 different ones cost one recompilation, the others hit."""
 

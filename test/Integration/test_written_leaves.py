@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Leaves that a call writes, unseen by autograd, and then uses again: several updates, two models, `.data`."""
 
 from __future__ import annotations

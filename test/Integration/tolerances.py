@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How far a right answer may be from eager's, element by element.
 
 No bound by the largest number of a program: it would hide every error of a small one. Instead the program

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training loops as stories: a model is compiled, the loop is Python's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sample calls of the operator table's overloads, from PyTorch's own op_db and from schemas.
 
 Three sources, in this order: what op_db's samples dispatch; op_db's samples given to the overloads of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Calls of one overload, generated from its schema.
 
 A case is a call's arguments. What an argument may be follows from its type and its name alone;

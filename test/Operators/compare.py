@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """When two results are the same, to the bit of their meaning."""
 
 from __future__ import annotations

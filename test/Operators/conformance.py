@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs cases through pyjit and compares with eager: what `test_conformance.py` and the GPU's test share."""
 
 from __future__ import annotations

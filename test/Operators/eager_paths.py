@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Where eager PyTorch disagrees with itself, and which of its answers a test accepts.
 
 Eager computes one function by several kernels: vectors for the body of a long tensor and scalars for

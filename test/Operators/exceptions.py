@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is known to differ from eager, or not to be compiled, each with its reason.
 
 A test fails for whatever is not listed here.

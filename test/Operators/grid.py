@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Values at which operators go wrong, and tensors that hold them in every layout."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Values that an operator may refuse, put into a good call: shapes and dtypes stay what they are."""
 
 from __future__ import annotations

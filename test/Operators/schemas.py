@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The operator table as tests see it: overloads, how they lower, their arguments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every overload that pyjit computes by kernels of its own, against eager, generated from the table and its schema.
 
 Every dtype against every other and against Python numbers, special values against each other, all 65,536 values of half

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Eager's paths for long tensors and for one element differ where eager_paths.py says so, and nowhere else.
 
 For each pointwise overload of the operator table with one or two tensors, over a grid of special values.

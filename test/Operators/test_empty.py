@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every pointwise overload of the operator table before every reduction, where there are no elements.
 
 One program applies one pointwise overload and then each reduction, to tensors of their own, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What eager refuses because of values, pyjit refuses, and nothing else.
 
 For every overload of the operator table, values are searched (witnesses.py, hostile.py) for

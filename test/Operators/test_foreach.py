@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every operator on lists of tensors, recorded tensor by tensor, compared with eager."""
 
 import pyjit

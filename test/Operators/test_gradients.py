@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The derivatives of the operator table, against eager's autograd.
 
 PyTorch's own samples for every operator that has derivatives (op_db), compiled in grad mode: the outputs

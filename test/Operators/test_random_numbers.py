@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random numbers: what a compiled call draws, and what it leaves to be drawn, is eager's.
 
 The programs are made from the schemas of all random operators that the dispatcher has (not from a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reductions are as accurate as eager's, whatever the layout of their input: both against float64.
 
 A sum's error grows with the number of elements that one accumulator takes in. Eager's cascades keep that to a few dozen;

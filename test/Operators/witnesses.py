@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Finds, in eager alone, values for which an overload raises: `python -m Operators.witnesses FILE NAME...`.
 
 Each overload is tried in a process of its own, for some values end eager's process (the smallest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The benchmark scripts run and compare values before they time anything."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """docs/Architecture.md shows what the tools print."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Decisions have one form, and each is in the list of docs/README.md."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What pages show is true: their Python runs, prints what stands below it, and their commands run."""
 
 from __future__ import annotations

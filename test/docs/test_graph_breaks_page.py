@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """docs/GraphBreaks.md has a section for each kind of reason, and its examples do what it says."""
 
 from __future__ import annotations

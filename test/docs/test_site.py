@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The site builds without a network and without a warning, and its checks find what they should."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """examples/dialect-plugin: a dialect and a pass that pyjit-opt loads."""
 
 from __future__ import annotations

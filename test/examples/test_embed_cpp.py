@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The compiler library in a project outside of the build, found by `find_package(PyJIT)`."""
 
 from __future__ import annotations

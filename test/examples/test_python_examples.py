@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The Python programs of examples/ run, and find their results equal to eager's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles and runs where every toolchain is hidden; test_launch.py starts it.
 
 No process may be started, Triton may not be imported, and no library of a compiler

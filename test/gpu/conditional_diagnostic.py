@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Conditional nodes by the driver alone: every call with its answer.
 
 Needs nothing but libcuda. Each part says what it tried; alternatives follow where the first way

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tests that need a CUDA device: `pytest -m gpu`. Without one they say so and are skipped."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One kernel of each family, small, for compute-sanitizer: checks its results, prints their names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Autocast on a GPU: the casts are operators of the specialization, but those that a region around it keeps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loops that data end, as one graph with a conditional node."""
 
 from __future__ import annotations

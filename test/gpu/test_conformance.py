@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The driver's conformance suite, which CI runs on the simulated driver, on the real one."""
 
 from __future__ import annotations

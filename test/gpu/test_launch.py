@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiled calls with CUDA tensors."""
 
 from __future__ import annotations

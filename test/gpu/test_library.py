@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What lib/Library plans for a GPU: right values, and the calls that were meant."""
 
 from __future__ import annotations

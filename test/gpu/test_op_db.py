@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """PyTorch's own samples for every operator in the table, on CUDA.
 
 float32, float16 and bfloat16, as test/Integration/test_op_db.py does on the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Operator conformance on a GPU: the cases of test/Operators, with eager's CUDA kernels as the oracle."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Vendor calls that read what moves where it is, on a GPU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random programs on CUDA: pyjit and eager must agree.
 
 The programs and the comparison are the CPU's (test/Integration). Programs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """compute-sanitizer over one kernel of each family."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Settings of The vendor libraries that change between calls: graphs follow them."""
 
 from __future__ import annotations

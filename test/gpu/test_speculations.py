@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Branches on data that calls take one way, on the device: nothing runs behind a check that fails."""
 
 from __future__ import annotations

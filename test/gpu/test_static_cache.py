@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes at places that differ between calls, on a GPU: the cases of the CPU's tests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Batches of any size on a GPU: one recompilation, one PTX module, graphs for each size."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training on CUDA: outputs, gradients, buffers and random state are eager's."""
 
 from __future__ import annotations

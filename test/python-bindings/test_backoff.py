@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Monitored runs in vain are paid for in time (``pyjit/_backoff.py``), without a recorder."""
 
 from __future__ import annotations

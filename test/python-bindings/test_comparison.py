@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whether specializations or eager answer calls (``pyjit/_comparison.py``), from times made up."""
 
 from __future__ import annotations

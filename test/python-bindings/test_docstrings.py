@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The examples in `__init__.pyi` run, and public names have docstrings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which numbers a specialization takes as inputs, told to the policies without a recorder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """torch.compile(backend="pyjit"). Not beside the models: once Dynamo is loaded, some of them ask it
 questions that the recorder does not model."""
 

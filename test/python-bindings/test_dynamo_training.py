@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training with torch.compile(backend="pyjit"). Beside `test_dynamo.py`, for the same reason."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The line that says what is being compiled, once that lasts: on a terminal and in a notebook, nowhere else."""
 
 from __future__ import annotations

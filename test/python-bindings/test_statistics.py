@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Counters answer to the keys that they had before, for one release."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`pyjit/_C.pyi` says what the extension has, no more and no less."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every dump runs, and every stage composes: what PYJIT_DUMP_DIR writes is what the tools make and run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A trace, compiled and run outside Python, gives what Python computed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Arguments of pyjit-run out of .safetensors files."""
 
 from __future__ import annotations

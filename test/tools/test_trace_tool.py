@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """pyjit-trace: functions in any scope of a script, and the environment that it runs in."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Builds build/ (preset dev), configuring it first if needed.
 # Usage: tools/dev/build.sh [ninja targets...]
 set -euo pipefail

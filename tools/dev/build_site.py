@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Builds the documentation's site into build/site, without a network; any warning is an error.
 
   .venv/bin/python tools/dev/build_site.py [FOLDER]

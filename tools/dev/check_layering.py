@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks which part of the tree includes which: the borders of the design.
 
 One rule per entry of RULES; a violation is printed as FILE:LINE: message.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks that each source file names the license in one of its first lines.
 
 The line is `SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception`, in a comment. Prints FILE: message;

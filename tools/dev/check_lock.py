@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Exit status 0 when this interpreter has exactly the versions a lock file names."""
 
 from __future__ import annotations

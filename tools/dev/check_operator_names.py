@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks that no C++ outside of lib/Operators names an operator in a string.
 
 What is known of an operator stands in lib/Operators/*.td; C++ asks for facts (`lookupFacts`,

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks the size of functions and classes, and that nobody searches the text of IR.
 
 Outside of tests: no function has more than 100 lines, no class more than 40 public members, no file

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Sets up if needed, builds, and shows what pyjit does to five models: a table of
 # eager ms, pyjit ms, first call, graphs, graph breaks, guards, kernels, largest difference.
 # Arguments: names of cases (benchmarks/cases.py), default the five models.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Formats C++ (clang-format, LLVM style) and Python (ruff). --check only reports.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

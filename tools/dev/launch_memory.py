@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which memory a launch program holds when it needs most, by step.
 
     PYJIT_COMPARE_WITH_EAGER=0 python tools/dev/launch_memory.py < program.txt

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares random programs of all kinds with eager, in as many processes as asked.
 
   tools/dev/random_programs.py 200000 -j 16        that many programs, in the kinds' shares

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gives a wheel the manylinux tag that its extension really satisfies.
 
 Reads the newest GLIBC version that the extension asks for, checks that it needs

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs every kind of test on an existing set-up and sums the results.
 
 The last line printed is always `N passed, N failed, N skipped`; the exit status

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs jobs in processes of their own: one that dies, or does not end, harms no other."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Makes a working place out of a checkout: system packages, .venv/, build/.
 # Running it again does only what is missing.
 #

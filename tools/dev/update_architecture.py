@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes the IR that docs/Architecture.md shows: each block is what the tools print now.
 
 A block of the page follows a line ``<!-- live: NAME -->``. Run this with the project's Python

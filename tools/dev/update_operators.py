@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes docs/Operators.md: the operator table, and what of it was compared with eager.
 
   tools/dev/update_operators.py                 after a change of the table (build first)

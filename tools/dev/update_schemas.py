@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes lib/Operators/Schemas.td: the schemas that pyjit knows, as torch prints them.
 
 Run it with the project's Python after adding a name below; the test

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Builds dist/pyjit-*.whl: MLIR and LLVM inside, nothing but torch==2.11.* needed.
 #
 #   tools/dev/wheel.sh          for the CPython of .venv

@@ -1,4 +1,5 @@
 //===- pyjit-opt.cpp - run passes on pyjit IR -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tools/LibraryOptions.h"
 

@@ -1,4 +1,5 @@
 //===- Npy.cpp - NumPy's array files --------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Npy.h"
 

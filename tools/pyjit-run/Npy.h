@@ -1,4 +1,5 @@
 //===- Npy.h - NumPy's array files ------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_TOOLS_PYJIT_RUN_NPY_H
 #define PYJIT_TOOLS_PYJIT_RUN_NPY_H

@@ -1,4 +1,5 @@
 //===- Safetensors.cpp - Tensors of .safetensors files --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Eight bytes of header size, a JSON object of tensors (`dtype`, `shape`,
 // `data_offsets` behind the header), then the data, row-major.

@@ -1,4 +1,5 @@
 //===- Safetensors.h - Tensors of .safetensors files ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_TOOLS_PYJIT_RUN_SAFETENSORS_H
 #define PYJIT_TOOLS_PYJIT_RUN_SAFETENSORS_H

@@ -1,4 +1,5 @@
 //===- pyjit-run.cpp - run IR on arrays -----------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //   pyjit-run FILE.mlir --entry f --arg x.npy --arg w.safetensors:fc.weight
 //             [--save prefix] [--device-launch plain|copy|table|update]

@@ -1,4 +1,5 @@
 //===- Generators.h - What pyjit-tblgen writes ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_TBLGEN_GENERATORS_H
 #define PYJIT_TBLGEN_GENERATORS_H

@@ -1,4 +1,5 @@
 //===- OperatorDerivatives.cpp - writes the column of derivatives ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Flattens the expressions of lib/Operators/Derivatives.td into nodes
 // (include/pyjit/Operators/Derivatives.h), in prefix order, with the defaults

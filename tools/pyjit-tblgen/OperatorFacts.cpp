@@ -1,4 +1,5 @@
 //===- OperatorFacts.cpp - writes facts and names of operators ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Of the records derived from `Fact` (lib/Operators/OperatorBase.td): lists of
 // the kinds of facts, as macros, from which C and C++ make the same struct; a

@@ -1,4 +1,5 @@
 //===- OperatorTable.cpp - writes the operator table as C++ ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Joins the records of lib/Operators/*.td: a Schema per overload and, where
 // there is one, its lowering. Argument effects and in-place forms come from the

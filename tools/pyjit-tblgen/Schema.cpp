@@ -1,4 +1,5 @@
 //===- Schema.cpp - What a schema's text says -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Schema.h"
 

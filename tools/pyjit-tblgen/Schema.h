@@ -1,4 +1,5 @@
 //===- Schema.h - What a schema's text says ---------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_TBLGEN_SCHEMA_H
 #define PYJIT_TBLGEN_SCHEMA_H

@@ -1,4 +1,5 @@
 //===- TraceBuilder.cpp - writes the typed trace builder ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // One struct and one function of the C API (include/pyjit-c/Trace.h) for each
 // operation of the refgraph dialect that may stand in a trace: those without

@@ -1,4 +1,5 @@
 //===- pyjit-tblgen.cpp - what the build makes of TableGen files ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Generators.h"
 

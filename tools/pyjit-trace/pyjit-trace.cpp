@@ -1,4 +1,5 @@
 //===- pyjit-trace.cpp - write the trace of one call in a script ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //   pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- script arguments]
 //

@@ -1,4 +1,5 @@
 //===- KernelsToPtx.cpp - GPU kernels as text -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What `pyjit-opt --pyjit-ptx` wrote, through LLVM's NVPTX back end.
 //

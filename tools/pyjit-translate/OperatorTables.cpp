@@ -1,4 +1,5 @@
 //===- OperatorTables.cpp - the tables behind tssa as text ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What tests compare with eager PyTorch, and readers with their expectations.
 //

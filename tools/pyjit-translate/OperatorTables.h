@@ -1,4 +1,5 @@
 //===- OperatorTables.h - the tables behind tssa as text --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_TOOLS_PYJIT_TRANSLATE_OPERATORTABLES_H
 #define PYJIT_TOOLS_PYJIT_TRANSLATE_OPERATORTABLES_H

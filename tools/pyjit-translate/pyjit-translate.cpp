@@ -1,4 +1,5 @@
 //===- pyjit-translate.cpp - pyjit IR into other forms --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "KernelsToPtx.h"
 #include "OperatorTables.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Things that people write: one small function for each, by chapter."""
 
 from __future__ import annotations

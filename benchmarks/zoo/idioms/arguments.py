@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Arguments and results: what goes into a call and what comes out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Python between the tensors: loops, generators, exceptions, matching, closures."""
 
 from __future__ import annotations

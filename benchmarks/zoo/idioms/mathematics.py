@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mathematics, element types, factories and views."""
 
 from __future__ import annotations

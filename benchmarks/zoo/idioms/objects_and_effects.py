@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Caches, dispatch, classes, containers, the standard library, and effects on the world."""
 
 from __future__ import annotations

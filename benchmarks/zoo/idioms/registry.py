@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How an idiom is registered, and what makes its arguments."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 //===- BufferLifetimes.cpp - When planned buffers hold something ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 

@@ -1,4 +1,5 @@
 //===- CudaGraph.cpp - the cudagraph dialect ------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 

@@ -1,4 +1,5 @@
 //===- CudaGraph.h - the cudagraph dialect ----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_CUDAGRAPH_IR_CUDAGRAPH_H
 #define PYJIT_DIALECTS_CUDAGRAPH_IR_CUDAGRAPH_H

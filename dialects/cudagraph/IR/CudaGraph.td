@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- CudaGraph.td - the cudagraph dialect, its type and enums -*- tablegen -*-//
 
 #ifndef PYJIT_CUDAGRAPH_TD

@@ -1,4 +1,5 @@
 //===- CudaGraphOps.td - the cudagraph dialect's ops -------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CUDAGRAPH_OPS_TD
 #define PYJIT_CUDAGRAPH_OPS_TD

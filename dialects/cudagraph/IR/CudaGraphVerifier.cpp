@@ -1,4 +1,5 @@
 //===- CudaGraphVerifier.cpp - What no launch program may do --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 

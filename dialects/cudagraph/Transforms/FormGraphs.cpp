@@ -1,4 +1,5 @@
 //===- FormGraphs.cpp - What is captured together -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 

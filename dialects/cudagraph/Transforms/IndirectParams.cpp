@@ -1,4 +1,5 @@
 //===- IndirectParams.cpp - Kernels that find their buffers in a table ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 #include "dialects/pyjit/IR/Attributes.h"

@@ -1,4 +1,5 @@
 //===- Passes.td - Passes of the cudagraph dialect ---------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CUDAGRAPH_PASSES_TD
 #define PYJIT_CUDAGRAPH_PASSES_TD

@@ -1,4 +1,5 @@
 //===- Pipeline.cpp - The cudagraph passes in their order -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 

@@ -1,4 +1,5 @@
 //===- PlaceData.cpp - Host data that kernels read ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 

@@ -1,4 +1,5 @@
 //===- PlanMemory.cpp - Where buffers live and how long -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 

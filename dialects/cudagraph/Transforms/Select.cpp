@@ -1,4 +1,5 @@
 //===- Select.cpp - Which ways to launch are worth measuring --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 #include "dialects/pyjit/IR/Attributes.h"

@@ -1,4 +1,5 @@
 //===- Attributes.h - What stages tell each other ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The names of the `pyjit` dialect's attributes. Pyjit.cpp verifies where each
 // of them stands and of which kind it is.

@@ -1,4 +1,5 @@
 //===- Pyjit.cpp - The dialect of attributes ------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/pyjit/IR/Pyjit.h"
 #include "dialects/pyjit/IR/Attributes.h"

@@ -1,4 +1,5 @@
 //===- Pyjit.h - The dialect of attributes ----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_PYJIT_IR_PYJIT_H
 #define PYJIT_DIALECTS_PYJIT_IR_PYJIT_H

@@ -1,4 +1,5 @@
 //===- Pyjit.td - What stages tell each other --------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_PYJIT_IR_PYJIT_TD
 #define PYJIT_DIALECTS_PYJIT_IR_PYJIT_TD

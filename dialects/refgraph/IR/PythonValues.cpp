@@ -1,4 +1,5 @@
 //===- PythonValues.cpp - immutable Python values as attributes -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/IR/PythonValues.h"
 #include "mlir/IR/Builders.h"

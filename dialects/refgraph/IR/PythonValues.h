@@ -1,4 +1,5 @@
 //===- PythonValues.h - immutable Python values as attributes ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Keys, constants and guarded values, in builtin attributes only:
 //

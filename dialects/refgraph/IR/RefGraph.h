@@ -1,4 +1,5 @@
 //===- RefGraph.h - the refgraph dialect ------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_REFGRAPH_IR_REFGRAPH_H
 #define PYJIT_DIALECTS_REFGRAPH_IR_REFGRAPH_H

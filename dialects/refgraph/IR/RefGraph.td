@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- RefGraph.td - the refgraph dialect, its types and enums -*- tablegen -*-//
 //
 // Words and reasons: dialects/refgraph/README.md. Exact text format:

@@ -1,4 +1,5 @@
 //===- RefGraphControl.cpp - verifiers of decisions and loops -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "dialects/refgraph/IR/RefGraphSyntax.h"

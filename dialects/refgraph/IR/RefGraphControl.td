@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- RefGraphControl.td - decisions and loops ----------------*- tablegen -*-//
 //
 // Included by RefGraphOps.td, whose classes it uses.

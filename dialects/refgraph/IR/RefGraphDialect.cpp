@@ -1,4 +1,5 @@
 //===- RefGraphDialect.cpp - the refgraph dialect and its types -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "mlir/IR/Builders.h"

@@ -1,4 +1,5 @@
 //===- RefGraphOps.cpp - verifiers of the refgraph ops --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decisions and loops: RefGraphControl.cpp; the parts of a specialization:
 // RefGraphParts.cpp.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- RefGraphOps.td - ops of the refgraph dialect ------------*- tablegen -*-//
 
 #ifndef PYJIT_REFGRAPH_OPS_TD

@@ -1,4 +1,5 @@
 //===- RefGraphParts.cpp - verifiers of a specialization's parts ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What may stand in a trace, in guards, in a mock and in a graph, and how each
 // of them ends.

@@ -1,4 +1,5 @@
 //===- RefGraphSyntax.cpp - text format of the refgraph ops ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/IR/RefGraphSyntax.h"
 #include "mlir/IR/Builders.h"

@@ -1,4 +1,5 @@
 //===- RefGraphSyntax.h - directives of the ops' text format ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What `custom<...>` in RefGraphOps.td names.
 //

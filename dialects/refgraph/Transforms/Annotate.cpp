@@ -1,4 +1,5 @@
 //===- Annotate.cpp - operator properties from the operator table ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: changes only the `traits` of tensor_ops. What the table does not
 // know stays without traits, which every later pass takes for the worst.

@@ -1,4 +1,5 @@
 //===- ExtractGraph.cpp - refgraph.graph from a trace ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: in, traces; out, one refgraph.graph per trace, which is erased. The
 // order of operators is the trace's.

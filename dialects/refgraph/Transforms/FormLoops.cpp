@@ -1,4 +1,5 @@
 //===- FormLoops.cpp - equal iterations become one loop -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: in, graphs; out, graphs in which the decisions of a loop that went
 // round are a refgraph.while. A decision that stays says why (`unfolded`).

@@ -1,4 +1,5 @@
 //===- GenerateGuards.cpp - refgraph.guards from a trace ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: in, traces; out, one refgraph.guards per trace before it, which
 // stays. Every external read of the trace is guarded: dropped are only those

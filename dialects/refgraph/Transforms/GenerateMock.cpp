@@ -1,4 +1,5 @@
 //===- GenerateMock.cpp - refgraph.mock from a trace ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: in, traces; out, one refgraph.mock per trace before it, which
 // stays. A created object appears before its first use: creations keep the

@@ -1,4 +1,5 @@
 //===- GuardReads.cpp - what a trace read, each source once ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/GuardReads.h"
 #include "dialects/refgraph/IR/PythonValues.h"

@@ -1,4 +1,5 @@
 //===- GuardReads.h - what a trace read, each source once -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The first half of refgraph-generate-guards: the reads of a trace, with equal
 // ones merged, told apart by how their results may change.

@@ -1,4 +1,5 @@
 //===- Lift.cpp - numbers that differ between calls become inputs ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: in, traces whose `lift` reads carry the recorded value; out, the
 // same traces, in which a `lift` read has no value and everything else that is

@@ -1,4 +1,5 @@
 //===- LiftSizes.cpp - sizes that differ between calls become symbols -----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: in, traces whose reads may have `lift_sizes` and whose types are
 // those of the recorded run; out, the same traces, in which those sizes are

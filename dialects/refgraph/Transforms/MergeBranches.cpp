@@ -1,4 +1,5 @@
 //===- MergeBranches.cpp - both sides of a branch in one trace ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: in, the segments of one call with a graph break at a branch on a
 // tensor's data: what came before (`prefix`), what follows on either side

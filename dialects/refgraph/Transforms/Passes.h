@@ -1,4 +1,5 @@
 //===- Passes.h - passes of the refgraph dialect ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_PASSES_H
 #define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_PASSES_H

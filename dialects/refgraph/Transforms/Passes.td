@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- Passes.td - passes of the refgraph dialect --------------*- tablegen -*-//
 
 #ifndef PYJIT_REFGRAPH_PASSES_TD

@@ -1,4 +1,5 @@
 //===- Pipeline.cpp - from traces to guards, mock and graph ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"

@@ -1,4 +1,5 @@
 //===- SegmentAttributes.h - what a segment of a call is --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_SEGMENTATTRIBUTES_H
 #define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_SEGMENTATTRIBUTES_H

@@ -1,4 +1,5 @@
 //===- SegmentComposer.cpp - one recording after another ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/SegmentComposer.h"
 #include "dialects/refgraph/IR/PythonValues.h"

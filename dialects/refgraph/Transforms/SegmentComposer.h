@@ -1,4 +1,5 @@
 //===- SegmentComposer.h - one recording after another ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A call with a graph break is recorded in segments: what one segment leaves,
 // the next begins with as its arguments. The composer appends a segment to the

@@ -1,4 +1,5 @@
 //===- SegmentGradients.cpp - Gradients from one segment to the next ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Tensors that require grad pass from one segment to the next where these go
 // one way. Gradients do not flow through arms.

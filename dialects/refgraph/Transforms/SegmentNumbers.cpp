@@ -1,4 +1,5 @@
 //===- SegmentNumbers.cpp - numbers and sizes across segments -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A segment follows the numbers that differ between calls from its own
 // arguments on. What it is given is what the segment before computed them to

@@ -1,4 +1,5 @@
 //===- SizeCall.cpp - A call's arguments, by the names of its schema ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
 #include "pyjit/Operators/CallArguments.h"

@@ -1,4 +1,5 @@
 //===- SizeJoins.cpp - Sizes of joins, indexed reads and new tensors ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
 

@@ -1,4 +1,5 @@
 //===- SizeLayouts.cpp - Strides of tensors whose sizes are symbols -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/SizeLifter.h"
 

@@ -1,4 +1,5 @@
 //===- SizeLifter.h - Solving for sizes of one trace ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The state of refgraph-lift-sizes. A symbol is given to every lifted size and
 // to every number that stands in a size's place. Going through the trace, rules

@@ -1,4 +1,5 @@
 //===- SizeNetworks.cpp - Sizes of products and of networks' operators ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
 

@@ -1,4 +1,5 @@
 //===- SizeRules.cpp - What operators make of sizes -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Element by element, over dimensions, and which rule is an operator's.
 //

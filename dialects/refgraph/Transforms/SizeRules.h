@@ -1,4 +1,5 @@
 //===- SizeRules.h - What operators make of sizes ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The second half of refgraph-lift-sizes: for each operator whose result sizes
 // are known as expressions of its operands', the rule. A rule may rely on facts

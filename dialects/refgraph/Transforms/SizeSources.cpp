@@ -1,4 +1,5 @@
 //===- SizeSources.cpp - What symbols of sizes come from ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/SizeLifter.h"
 

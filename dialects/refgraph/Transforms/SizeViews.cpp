@@ -1,4 +1,5 @@
 //===- SizeViews.cpp - Sizes, strides and offsets of views ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
 

@@ -1,4 +1,5 @@
 //===- SizeWindows.cpp - Sizes that windows go over -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Convolutions, pools, resizing. How many windows there are is rounded: a
 // quotient is a symbol of its own (SizeLifter.h).

@@ -1,4 +1,5 @@
 //===- SizeWriter.cpp - The trace, with symbols in its types --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the types rely on is compared; `size(%n)` becomes an expression.
 //

@@ -1,4 +1,5 @@
 //===- SpecializationPlan.cpp - how a trace splits into its parts ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/SpecializationPlan.h"
 #include "dialects/refgraph/IR/PythonValues.h"

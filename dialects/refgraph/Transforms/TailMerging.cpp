@@ -1,4 +1,5 @@
 //===- TailMerging.cpp - sink the common end of two arms ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Three steps. *Matching* walks what the arms leave and write, and pairs the
 // tensors of one arm with those of the other. *Splitting* looks for the longest

@@ -1,4 +1,5 @@
 //===- TailMerging.h - sink the common end of two arms ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Two recordings that start at the two sides of a branch run on to the end of
 // the function, or to the next graph break, so most of the time they end with

@@ -1,4 +1,5 @@
 //===- TensorNodes.cpp - which values of a graph are one tensor -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/TensorNodes.h"
 

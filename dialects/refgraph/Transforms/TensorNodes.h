@@ -1,4 +1,5 @@
 //===- TensorNodes.h - which values of a graph are one tensor ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Node: one tensor object, named by its first value; in-place operators define
 // further values (versions) of it. Group: nodes that share storage.

@@ -1,4 +1,5 @@
 //===- Assign.cpp - an assignment through a view as a read ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ViewKinds.h"
 #include "llvm/ADT/STLExtras.h"

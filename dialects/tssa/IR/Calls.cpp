@@ -1,4 +1,5 @@
 //===- Calls.cpp - Building and matching calls of operators ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/tssa/IR/Calls.h"
 #include "dialects/tssa/IR/Views.h"

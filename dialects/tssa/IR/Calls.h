@@ -1,4 +1,5 @@
 //===- Calls.h - Building and matching calls of operators -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_TSSA_IR_CALLS_H
 #define PYJIT_DIALECTS_TSSA_IR_CALLS_H

@@ -1,4 +1,5 @@
 //===- KnownElements.cpp - Tensors whose elements are known ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/tssa/IR/KnownElements.h"
 #include "dialects/pyjit/IR/Attributes.h"

@@ -1,4 +1,5 @@
 //===- KnownElements.h - Tensors whose elements are known -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_TSSA_IR_KNOWNELEMENTS_H
 #define PYJIT_DIALECTS_TSSA_IR_KNOWNELEMENTS_H

@@ -1,4 +1,5 @@
 //===- Layout.cpp - sizes and strides of tensor types ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ViewKinds.h"
 #include "llvm/ADT/STLExtras.h"

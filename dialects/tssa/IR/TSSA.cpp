@@ -1,4 +1,5 @@
 //===- TSSA.cpp - the tssa dialect ----------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/tssa/IR/TSSA.h"
 #include "dialects/pyjit/IR/Attributes.h"

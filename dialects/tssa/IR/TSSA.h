@@ -1,4 +1,5 @@
 //===- TSSA.h - the tssa dialect --------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_TSSA_IR_TSSA_H
 #define PYJIT_DIALECTS_TSSA_IR_TSSA_H

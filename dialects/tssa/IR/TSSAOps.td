@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_DIALECTS_TSSA_IR_TSSAOPS_TD
 #define PYJIT_DIALECTS_TSSA_IR_TSSAOPS_TD
 

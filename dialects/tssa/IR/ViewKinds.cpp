@@ -1,4 +1,5 @@
 //===- ViewKinds.cpp - what each kind of view means -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ViewKinds.h"
 #include "mlir/IR/Builders.h"

@@ -1,4 +1,5 @@
 //===- ViewKinds.h - one record per kind of view --------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Private to IR/: the table behind Views.h. Rules of dense views are in
 // ViewKinds.cpp, those of windows and diagonals in ViewKindsStrided.cpp.

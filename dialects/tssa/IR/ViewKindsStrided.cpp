@@ -1,4 +1,5 @@
 //===- ViewKindsStrided.cpp - diagonals, windows, any strides -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ViewKinds.h"
 

@@ -1,4 +1,5 @@
 //===- Views.cpp - views and paths of views -------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ViewKinds.h"
 #include "mlir/IR/Builders.h"

@@ -1,4 +1,5 @@
 //===- Views.h - what each kind of view means -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Every view kind is one record (see `getViewRules` in Views.cpp): its shape
 // function, the strides that eager PyTorch would give the result, the forward

@@ -1,4 +1,5 @@
 //===- FoldViews.cpp - Compose and cancel accesses and assigns ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/tssa/Transforms/Passes.h"
 

@@ -1,4 +1,5 @@
 //===- Functionalize.cpp - The functionalization pipeline -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/tssa/Transforms/Passes.h"
 

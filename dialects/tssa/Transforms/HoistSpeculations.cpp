@@ -1,4 +1,5 @@
 //===- HoistSpeculations.cpp - Ask early what ends a program --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A program that asks its data whether it may go on should ask before it does
 // anything else: what was computed until then is lost if it may not, and on a

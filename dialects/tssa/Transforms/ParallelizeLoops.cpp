@@ -1,4 +1,5 @@
 //===- ParallelizeLoops.cpp - Loops whose iterations do not meet ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: functional tssa in; out, the same with `tssa.parallel` on loops
 // whose iterations may run in any order. In doubt a loop is left as it is.

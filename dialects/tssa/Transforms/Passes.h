@@ -1,4 +1,5 @@
 //===- Passes.h - Passes of the tssa dialect --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIALECTS_TSSA_TRANSFORMS_PASSES_H
 #define PYJIT_DIALECTS_TSSA_TRANSFORMS_PASSES_H

@@ -1,4 +1,5 @@
 //===- Passes.td - Passes of the tssa dialect --------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_TSSA_PASSES_TD
 #define PYJIT_TSSA_PASSES_TD

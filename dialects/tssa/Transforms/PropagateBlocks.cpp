@@ -1,4 +1,5 @@
 //===- PropagateBlocks.cpp - Written tensors through control flow ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // After this pass: an origin that a region writes and that lives outside of it
 // is stored again right after the region's op, from one of its results.

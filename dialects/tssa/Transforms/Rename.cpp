@@ -1,4 +1,5 @@
 //===- Rename.cpp - Each load becomes the value stored last ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // After this pass: no handles. Relies on propagate-blocks: a region's stores to
 // an outer origin are followed by a store after the region's op, so the value

@@ -1,4 +1,5 @@
 //===- Repetition.cpp - Finds equal iterations ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // In three steps, each about linear in the number of operations. Runs of kinds
 // that come again after `p` operations are found from the distances at which

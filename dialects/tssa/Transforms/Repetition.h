@@ -1,4 +1,5 @@
 //===- Repetition.h - Equal iterations in straight-line code ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A block of functional tensor code as a sequence of operations, and the parts
 // of it in which one window of operations comes several times in a row. Nothing

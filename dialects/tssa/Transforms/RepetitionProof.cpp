@@ -1,4 +1,5 @@
 //===- RepetitionProof.cpp - Proves that iterations are equal -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Iterations are equal if each operand has one meaning in all of them: the same
 // value from before the loop, or what the same operation made so many

@@ -1,4 +1,5 @@
 //===- RepetitionProof.h - Proves that iterations are equal -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_DIALECTS_TSSA_TRANSFORMS_REPETITIONPROOF_H
 #define PYJIT_DIALECTS_TSSA_TRANSFORMS_REPETITIONPROOF_H
 

@@ -1,4 +1,5 @@
 //===- RerollLoops.cpp - Equal iterations become one loop -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: functional tssa in and out, values unchanged. What Python wrote as
 // a loop comes out of the recording as straight-line code, one window of equal

@@ -1,4 +1,5 @@
 //===- RewriteMutation.cpp - From views to their origins ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // After this pass: no `tssa.view`; loads and stores name origins only.
 //

@@ -1,4 +1,5 @@
 //===- Sequence.cpp - Straight-line code as a sequence of kinds -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Repetition.h"
 

@@ -1,4 +1,5 @@
 //===- UnrollLoops.cpp - Loops with a known number of iterations ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: functions whose kernels are calls by now. A `scf.for` between
 // constants becomes its iterations, one after the other, indices and picks

@@ -1,4 +1,5 @@
 //===- VerifyFunctional.cpp - No handles after functionalization ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/tssa/Transforms/Passes.h"
 

@@ -1,4 +1,5 @@
 //===- SizeExpr.h - Sizes that differ between calls -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A symbolic size is a polynomial over the symbols s0, s1, … of a function:
 // whole numbers of at least 2 that each call has values for. It is held as an

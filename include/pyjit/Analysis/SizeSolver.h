@@ -1,4 +1,5 @@
 //===- SizeSolver.h - What the symbols of sizes stand for -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A program was run once with sizes that may be others in the next call: each
 // is a symbol with the value that it had. Whoever goes through the program asks

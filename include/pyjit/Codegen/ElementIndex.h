@@ -1,4 +1,5 @@
 //===- ElementIndex.h - Indices as values, on lanes or not ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the emitters of both targets say of positions: of a loop that runs along
 // the lanes of a vector, and of elements that a body reads at positions it

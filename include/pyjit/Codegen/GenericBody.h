@@ -1,4 +1,5 @@
 //===- GenericBody.h - A generic's body as straight-line code ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Emitters see a linalg.generic as scalar operations on its operands' elements.
 // On lanes, each becomes the same operation on vectors.

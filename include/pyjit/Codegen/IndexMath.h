@@ -1,4 +1,5 @@
 //===- IndexMath.h - Index expressions over a kernel's domain ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Access offsets are affine expressions over the dimensions of an iteration
 // domain whose sizes are known. Knowing the sizes simplifies more than MLIR's

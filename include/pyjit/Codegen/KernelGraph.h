@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- KernelGraph.h - What a kernel computes, element by element -*- C++ -*-=//
 //
 // A kernel's linalg operations, seen from its results: every value is asked for

@@ -1,4 +1,5 @@
 //===- KernelModule.h - The module that holds emitted code ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Every target emits its kernels into a nested `module @kernels` and leaves
 // declarations behind; what the targets' passes share about it is here.

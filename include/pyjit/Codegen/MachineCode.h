@@ -1,4 +1,5 @@
 //===- MachineCode.h - what both targets do with LLVM IR --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Kernels in the LLVM dialect, through LLVM's own back ends.
 //

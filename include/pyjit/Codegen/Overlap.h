@@ -1,4 +1,5 @@
 //===- Overlap.h - Results that lie where operands do -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A kernel may write a result into the memory of an operand, element for
 // element, if it reads each element of that operand before it writes the

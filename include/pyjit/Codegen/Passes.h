@@ -1,4 +1,5 @@
 //===- Passes.h - Passes shared by the code generators ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CODEGEN_PASSES_H
 #define PYJIT_CODEGEN_PASSES_H

@@ -1,4 +1,5 @@
 //===- Passes.td - Passes shared by the code generators ----*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CODEGEN_PASSES
 #define PYJIT_CODEGEN_PASSES

@@ -1,4 +1,5 @@
 //===- Schedule.h - How a kernel's domain becomes loops ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A schedule is data: it fixes the order of a kernel graph's dimensions, which
 // of them is walked by vectors, how much one unit of parallel work covers, and

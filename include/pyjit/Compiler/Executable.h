@@ -1,4 +1,5 @@
 //===- Executable.h - What a compilation makes ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_COMPILER_EXECUTABLE_H
 #define PYJIT_COMPILER_EXECUTABLE_H

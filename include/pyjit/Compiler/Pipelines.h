@@ -1,4 +1,5 @@
 //===- Pipelines.h - The order of the stages --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The only place that knows every stage.
 //

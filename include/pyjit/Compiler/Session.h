@@ -1,4 +1,5 @@
 //===- Session.h - Compiling ------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //   compiler::Session session(options);
 //   compiler::Trace trace = session.parse(text);

@@ -1,4 +1,5 @@
 //===- Stages.h - The stages of a compilation -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A stage has one name, in dumps, in statistics and as a pipeline
 // (`pyjit-fuse`). A module says which one it has been through last, so that

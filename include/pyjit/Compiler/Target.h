@@ -1,4 +1,5 @@
 //===- Target.h - What is compiled for --------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The facts about machines that decide how code is generated. A pass takes them
 // as options; nothing below this library asks the host.

@@ -1,4 +1,5 @@
 //===- Trace.h - What Python did in one call --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_COMPILER_TRACE_H
 #define PYJIT_COMPILER_TRACE_H

@@ -1,4 +1,5 @@
 //===- Passes.h - Gradients of tensor programs ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIFFERENTIATION_PASSES_H
 #define PYJIT_DIFFERENTIATION_PASSES_H

@@ -1,4 +1,5 @@
 //===- Passes.td - Gradients of tensor programs -----------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_DIFFERENTIATION_PASSES_TD
 #define PYJIT_DIFFERENTIATION_PASSES_TD

@@ -1,4 +1,5 @@
 //===- GuardProgram.h - refgraph.guards as a flat program -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_EXECUTABLE_GUARDPROGRAM_H
 #define PYJIT_EXECUTABLE_GUARDPROGRAM_H

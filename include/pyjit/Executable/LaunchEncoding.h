@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- LaunchEncoding.h - From a planned function to launch bytes -*- C++
 //-*-===//
 

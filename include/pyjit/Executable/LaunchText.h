@@ -1,4 +1,5 @@
 //===- LaunchText.h - Launch programs for readers ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_EXECUTABLE_LAUNCHTEXT_H
 #define PYJIT_EXECUTABLE_LAUNCHTEXT_H

@@ -1,4 +1,5 @@
 //===- MockProgram.h - refgraph.mock as a flat program ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_EXECUTABLE_MOCKPROGRAM_H
 #define PYJIT_EXECUTABLE_MOCKPROGRAM_H

@@ -1,4 +1,5 @@
 //===- ProgramPools.h - what flat programs refer to -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The pools of include/pyjit-c/Programs.h, while they grow. Equal entries are
 // stored once.

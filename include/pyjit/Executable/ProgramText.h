@@ -1,4 +1,5 @@
 //===- ProgramText.h - flat programs for readers ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_EXECUTABLE_PROGRAMTEXT_H
 #define PYJIT_EXECUTABLE_PROGRAMTEXT_H

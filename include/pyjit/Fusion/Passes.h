@@ -1,4 +1,5 @@
 //===- Passes.h - Operations to kernels -------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_FUSION_PASSES_H
 #define PYJIT_FUSION_PASSES_H

@@ -1,4 +1,5 @@
 //===- Passes.td - Operations to kernels -------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_FUSION_PASSES
 #define PYJIT_FUSION_PASSES

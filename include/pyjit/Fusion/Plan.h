@@ -1,4 +1,5 @@
 //===- Plan.h - Which operations share a kernel -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A fusion plan is data: groups of linalg operations of one block, each of
 // which one kernel can compute. It is made by asking the code generator's own

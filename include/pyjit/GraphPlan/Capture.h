@@ -1,4 +1,5 @@
 //===- Capture.h - What a CUDA graph can hold -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_GRAPHPLAN_CAPTURE_H
 #define PYJIT_GRAPHPLAN_CAPTURE_H

@@ -1,4 +1,5 @@
 //===- Passes.h - Planning vendor calls -------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIBRARY_PASSES_H
 #define PYJIT_LIBRARY_PASSES_H

@@ -1,4 +1,5 @@
 //===- Passes.td - Planning vendor calls ------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIBRARY_PASSES_TD
 #define PYJIT_LIBRARY_PASSES_TD

@@ -1,4 +1,5 @@
 //===- CallArguments.h - arguments of an ATen call as IR --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `refgraph.tensor_op` and `tssa.aten` call an overload with the arguments of
 // its full schema, in schema order: tensors are SSA operands, everything else

@@ -1,4 +1,5 @@
 //===- Derivatives.h - how gradients reach operands -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The column of derivatives, generated from lib/Operators/Derivatives.td by
 // pyjit-tblgen: for an overload and one of its operands an expression of ATen

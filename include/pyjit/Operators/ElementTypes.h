@@ -1,4 +1,5 @@
 //===- ElementTypes.h - PyTorch's dtypes and type promotion -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_OPERATORS_ELEMENTTYPES_H
 #define PYJIT_OPERATORS_ELEMENTTYPES_H

@@ -1,4 +1,5 @@
 //===- OperatorFacts.h - what no schema states of operators -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Generated from lib/Operators/Facts.td; each fact's meaning is with its class
 // in lib/Operators/OperatorBase.td.

@@ -1,4 +1,5 @@
 //===- OperatorInfo.h - what is known of each ATen overload -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The operator table, generated from lib/Operators/*.td by pyjit-tblgen. One
 // record per overload; everything is data. See lib/Operators/README.md.

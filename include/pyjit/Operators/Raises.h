@@ -1,4 +1,5 @@
 //===- Raises.h - Operators that raise for some values ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_OPERATORS_RAISES_H
 #define PYJIT_OPERATORS_RAISES_H

@@ -1,4 +1,5 @@
 //===- Random.h - Calls of random operators that draw nothing ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_OPERATORS_RANDOM_H
 #define PYJIT_OPERATORS_RANDOM_H

@@ -1,4 +1,5 @@
 //===- Recipe.h - how one call computes its result --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A recipe is one call's lowering, resolved: a list of steps, each a loop nest
 // over an iteration space with one scalar expression, the last of which makes

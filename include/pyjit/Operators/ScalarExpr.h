@@ -1,4 +1,5 @@
 //===- ScalarExpr.h - scalar expressions as data ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Expressions come in two forms, both trees flattened in prefix order.
 //

@@ -1,4 +1,5 @@
 //===- ExpandMath.cpp - Transcendental functions as arithmetic ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Each function is a range reduction, a polynomial and selects for the special
 // values, on f32 scalars or vectors alike; README.md states the error bounds,

@@ -1,4 +1,5 @@
 //===- Compile.cpp - Kernels in the LLVM dialect to PTX -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Codegen/PTX/Compile.h"
 #include "DeviceMath.h"

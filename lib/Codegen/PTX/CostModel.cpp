@@ -1,4 +1,5 @@
 //===- CostModel.cpp - Chooses the schedule of a GPU kernel ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The only place that weighs schedules. Its numbers were swept by hand on an
 // H200 (docs of lib/Codegen/PTX in lib/Codegen/README.md).

@@ -1,4 +1,5 @@
 //===- DeviceMath.c - The C library's functions for a GPU -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What kernels call where codegen-expand-math leaves a call: all functions of
 // f64, and the rarer ones of f32, which are computed in f64 and rounded once.

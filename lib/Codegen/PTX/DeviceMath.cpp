@@ -1,4 +1,5 @@
 //===- DeviceMath.cpp - Functions that kernels call -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "DeviceMath.h"
 #include "llvm/Bitcode/BitcodeReader.h"

@@ -1,4 +1,5 @@
 //===- DeviceMath.h - Functions that kernels call ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_CODEGEN_PTX_DEVICEMATH_H
 #define PYJIT_LIB_CODEGEN_PTX_DEVICEMATH_H

@@ -1,4 +1,5 @@
 //===- EmitFlat.cpp - Kernels without reductions --------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The domain is one range of vectors, divided into blocks; the vectors of one
 // thread lie a block's width apart, so that neighbours always access

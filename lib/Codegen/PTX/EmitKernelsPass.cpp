@@ -1,4 +1,5 @@
 //===- EmitKernelsPass.cpp - Kernels on tensors to one thread's work ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Emitter.h"
 #include "dialects/pyjit/IR/Attributes.h"

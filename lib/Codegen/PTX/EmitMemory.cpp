@@ -1,4 +1,5 @@
 //===- EmitMemory.cpp - Indices, loads and stores of a thread -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Emitter.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

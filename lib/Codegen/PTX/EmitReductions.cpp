@@ -1,4 +1,5 @@
 //===- EmitReductions.cpp - Kernels that reduce ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Rows: vectors walk the reduced elements. A group of threads shares a row, a
 // block holds one or more groups; partial results meet by shuffles in a warp

@@ -1,4 +1,5 @@
 //===- EmitTiles.cpp - Transposing kernels --------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Some operands are contiguous along one dim (`across`), the results along
 // another (the vector dim). A block takes a square of both: it reads such

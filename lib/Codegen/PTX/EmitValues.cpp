@@ -1,4 +1,5 @@
 //===- EmitValues.cpp - What a thread computes at its points --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Emitter.h"
 #include "dialects/tssa/IR/TSSA.h"

@@ -1,4 +1,5 @@
 //===- Emitter.cpp - Values of a kernel graph on a GPU's threads ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Emitter.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -1,4 +1,5 @@
 //===- Emitter.h - Values of a kernel graph on a GPU's threads --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Values are emitted when something asks for them, in the outermost loop that
 // binds the dims they depend on; a memo per loop makes each of them once. One

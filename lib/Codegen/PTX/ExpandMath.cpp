@@ -1,4 +1,5 @@
 //===- ExpandMath.cpp - Functions for which a GPU has instructions --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What codegen-expand-math would do without the special function unit. Runs
 // before it and leaves the rest to it.

@@ -1,4 +1,5 @@
 //===- LowerKernels.cpp - Emitted GPU kernels to the LLVM dialect ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"

@@ -1,4 +1,5 @@
 //===- OnlineSum.cpp - A maximum and the exponentials below it ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "OnlineSum.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,5 @@
 //===- OnlineSum.h - A maximum and the exponentials below it ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Softmax and its relatives reduce a row twice: its maximum, then the sum of
 // exp(x - maximum). Both can be had in one walk over the row.

@@ -1,4 +1,5 @@
 //===- Pipeline.cpp - The PTX stage as one pipeline -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "mlir/IR/BuiltinOps.h"
 #include "pyjit/Codegen/PTX/Passes.h"

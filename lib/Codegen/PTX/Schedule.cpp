@@ -1,4 +1,5 @@
 //===- Schedule.cpp - Schedules as attributes, and what fits a kernel -----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Codegen/PTX/Schedule.h"
 #include "Emitter.h"

@@ -1,4 +1,5 @@
 //===- SplitReductions.cpp - Large reductions to few values ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A reduction with few results keeps few multiprocessors busy. It becomes two
 // kernels: one reduces parts of the rows, the other the parts' results. What

@@ -1,4 +1,5 @@
 //===- EmitKernel.cpp - A scheduled kernel as loops and vectors -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Units of parallel work, the loops inside of one, and what they bind. See
 // KernelEmitter.h for how values are placed.

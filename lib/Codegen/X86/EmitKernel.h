@@ -1,4 +1,5 @@
 //===- EmitKernel.h - A scheduled kernel as loops and vectors ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_CODEGEN_X86_EMITKERNEL_H
 #define PYJIT_LIB_CODEGEN_X86_EMITKERNEL_H

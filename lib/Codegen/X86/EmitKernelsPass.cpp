@@ -1,4 +1,5 @@
 //===- EmitKernelsPass.cpp - Kernels on tensors to loops over vectors -----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "EmitKernel.h"
 #include "dialects/pyjit/IR/Attributes.h"

@@ -1,4 +1,5 @@
 //===- EmitReductions.cpp - Stages: walks over the reduction dims ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

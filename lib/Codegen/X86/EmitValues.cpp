@@ -1,4 +1,5 @@
 //===- EmitValues.cpp - Nodes of a kernel graph as operations -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "KernelEmitter.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

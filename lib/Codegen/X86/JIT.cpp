@@ -1,4 +1,5 @@
 //===- JIT.cpp - Kernels in the LLVM dialect to machine code --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Codegen/MachineCode.h"

@@ -1,4 +1,5 @@
 //===- KernelEmitter.h - State of one kernel's emission ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Values are emitted when something asks for them, in the outermost loop that
 // binds all dims they depend on; a memo per loop makes each of them once. The

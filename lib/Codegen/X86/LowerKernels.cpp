@@ -1,4 +1,5 @@
 //===- LowerKernels.cpp - Emitted kernels to the LLVM dialect -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"

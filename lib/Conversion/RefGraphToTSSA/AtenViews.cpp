@@ -1,4 +1,5 @@
 //===- AtenViews.cpp - ATen's view operators as view paths ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "AtenViews.h"
 

@@ -1,4 +1,5 @@
 //===- AtenViews.h - ATen's view operators as view paths --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_CONVERSION_REFGRAPHTOTSSA_ATENVIEWS_H
 #define PYJIT_LIB_CONVERSION_REFGRAPHTOTSSA_ATENVIEWS_H

@@ -1,4 +1,5 @@
 //===- ControlToSCF.cpp - A recording's control flow as scf ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A loop-carried tensor goes round by contents and is a handle inside the body
 // and after the loop; tensors of the outside are used as the handles that they

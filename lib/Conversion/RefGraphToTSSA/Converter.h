@@ -1,4 +1,5 @@
 //===- Converter.h - One graph on its way to tssa ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_CONVERSION_REFGRAPHTOTSSA_CONVERTER_H
 #define PYJIT_LIB_CONVERSION_REFGRAPHTOTSSA_CONVERTER_H

@@ -1,4 +1,5 @@
 //===- Passes.td - From recordings to tensors --------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_TD
 #define PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_TD

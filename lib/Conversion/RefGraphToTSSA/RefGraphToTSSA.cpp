@@ -1,4 +1,5 @@
 //===- RefGraphToTSSA.cpp - From recordings to tensor programs ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // In the recording, every version of a tensor is a value of its own, and what
 // an in-place operator does to a tensor's views is left unsaid. Here every

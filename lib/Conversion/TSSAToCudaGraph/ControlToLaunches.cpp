@@ -1,4 +1,5 @@
 //===- ControlToLaunches.cpp - Loops and branches of a launch program -----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a loop carries has a buffer of its own, filled before it and at the end
 // of each iteration. The first region of a `scf.while` is launched before the

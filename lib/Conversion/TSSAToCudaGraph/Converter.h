@@ -1,4 +1,5 @@
 //===- Converter.h - One function as a launch program -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_CONVERSION_TSSATOCUDAGRAPH_CONVERTER_H
 #define PYJIT_LIB_CONVERSION_TSSATOCUDAGRAPH_CONVERTER_H

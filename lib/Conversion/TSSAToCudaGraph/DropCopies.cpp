@@ -1,4 +1,5 @@
 //===- DropCopies.cpp - Copies that loops and branches do without ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Converter.h"
 

@@ -1,4 +1,5 @@
 //===- Passes.td - From planned functions to launch programs -*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CONVERSION_TSSATOCUDAGRAPH_PASSES_TD
 #define PYJIT_CONVERSION_TSSATOCUDAGRAPH_PASSES_TD

@@ -1,4 +1,5 @@
 //===- TSSAToCudaGraph.cpp - From planned functions to launch programs ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Conversion/TSSAToCudaGraph/Passes.h"

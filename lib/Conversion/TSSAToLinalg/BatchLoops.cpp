@@ -1,4 +1,5 @@
 //===- BatchLoops.cpp - Parallel loops as one more dimension --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: functions after convert-tssa-to-linalg. A `scf.for` that is marked
 // `tssa.parallel`, with constant bounds and nothing but linalg and views in its

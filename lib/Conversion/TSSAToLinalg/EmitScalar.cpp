@@ -1,4 +1,5 @@
 //===- EmitScalar.cpp - Scalar expressions as arith and math --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "EmitScalar.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,5 @@
 //===- EmitScalar.h - Scalar expressions as arith and math ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_CONVERSION_TSSATOLINALG_EMITSCALAR_H
 #define PYJIT_LIB_CONVERSION_TSSATOLINALG_EMITSCALAR_H

@@ -1,4 +1,5 @@
 //===- Extremes.cpp - Positions of extremes, group norm -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operators that are made of others, seen through other shapes: the position of
 // an extreme is the least index whose element equals it, a group norm is a

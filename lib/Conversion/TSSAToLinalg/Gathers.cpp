@@ -1,4 +1,5 @@
 //===- Gathers.cpp - Reads at indices that are values ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A kernel cannot raise. It reads at an index that is forced into range, and
 // beside it stands a reduction over all indices that says whether that changed

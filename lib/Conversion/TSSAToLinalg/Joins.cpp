@@ -1,4 +1,5 @@
 //===- Joins.cpp - Tensors put together -----------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A join is a choice by position. The joined dimension is walked as blocks of
 // the parts' greatest common divisor, so that the choice is one per block and

@@ -1,4 +1,5 @@
 //===- Lowering.h - What the parts of the conversion share ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_LIB_CONVERSION_TSSATOLINALG_LOWERING_H
 #define PYJIT_LIB_CONVERSION_TSSATOLINALG_LOWERING_H

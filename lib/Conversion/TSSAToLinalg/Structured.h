@@ -1,4 +1,5 @@
 //===- Structured.h - Operators that no scalar expression says --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Joins, indexed reads, positions of extremes and group norm: operators whose
 // record in the operator table is `Structured`. Each rule gives the values of

@@ -1,4 +1,5 @@
 //===- TSSAToLinalg.cpp - Functional tssa to linalg on tensors ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "EmitScalar.h"
 #include "Lowering.h"

@@ -1,4 +1,5 @@
 //===- VerifyInitialized.cpp - No read of memory that nobody wrote --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,4 +1,5 @@
 //===- ViewsToLinalg.cpp - Accesses and assignments as affine reads -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Lowering.h"
 #include "dialects/tssa/IR/Calls.h"

@@ -1,4 +1,5 @@
 //===- CaptureTypes.cpp - What a monitored run tells Python ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "breaks/CaptureTypes.h"
 

@@ -1,4 +1,5 @@
 //===- CaptureTypes.h - What a monitored run tells Python -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Immutable tuples with named fields, which Python sees as pyjit._C.Key, Frame,
 // Reason, GraphBreak, DispatchState, Segment, Capture and Plan (with the

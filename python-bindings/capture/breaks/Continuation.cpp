@@ -1,4 +1,5 @@
 //===- Continuation.cpp - Running the rest of a function ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "breaks/Continuation.h"
 

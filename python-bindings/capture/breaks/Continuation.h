@@ -1,4 +1,5 @@
 //===- Continuation.h - Running the rest of a function ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A function's rest, from some instruction on, is a function too: its code is
 // the original bytecode behind a prologue that puts locals and operand stack in

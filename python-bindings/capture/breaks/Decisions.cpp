@@ -1,4 +1,5 @@
 //===- Decisions.cpp - Recording on through a loop that goes round --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A branch on a tensor's data breaks the recording. A recording that began at
 // an exit of such a branch and comes back to it is an iteration: it goes on

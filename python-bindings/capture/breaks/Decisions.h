@@ -1,4 +1,5 @@
 //===- Decisions.h - Branches on tensors' data ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_BREAKS_DECISIONS_H
 #define PYJIT_CAPTURE_BREAKS_DECISIONS_H
 

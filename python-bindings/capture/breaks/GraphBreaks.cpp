@@ -1,4 +1,5 @@
 //===- GraphBreaks.cpp - The state of frames at a graph break -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
 #include "breaks/Continuation.h"

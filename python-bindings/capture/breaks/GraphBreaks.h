@@ -1,4 +1,5 @@
 //===- GraphBreaks.h - What a graph break needs to know ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_BREAKS_GRAPHBREAKS_H
 #define PYJIT_CAPTURE_BREAKS_GRAPHBREAKS_H
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- Reason.h - Why a recording ended --------------------------*- C++
 //-*-===//
 #ifndef PYJIT_CAPTURE_BREAKS_REASON_H

@@ -1,4 +1,5 @@
 //===- Run.cpp - A monitored run: recordings one after the other ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The life of a run: the events of the interpreter, who of the recordings and
 // waiting frames they are for, and what the recordings come to. Where a run

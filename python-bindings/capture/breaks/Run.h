@@ -1,4 +1,5 @@
 //===- Run.h - A monitored run: recordings one after the other --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A Recording records one segment of a call without a gap. A Run owns the
 // recordings of one monitored call: where one ends at something that is not

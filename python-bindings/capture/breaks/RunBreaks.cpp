@@ -1,4 +1,5 @@
 //===- RunBreaks.cpp - Where a run breaks ---------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A recording has ended at something that is not modelled. Its specialization
 // ends with the state of the frames at that place, if the interpreter can be

@@ -1,4 +1,5 @@
 //===- RunResume.cpp - Where a run goes on recording ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A frame has come to an exit of a graph break: the next recording begins
 // there, in the middle of a function, with the frame's operands and live locals

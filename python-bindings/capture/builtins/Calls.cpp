@@ -1,4 +1,5 @@
 //===- Calls.cpp - What calling an object means, by its type --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
 #include "objects/Bases.h"

@@ -1,4 +1,5 @@
 //===- Calls.h - What calling an object means -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_BUILTINS_CALLS_H
 #define PYJIT_CAPTURE_BUILTINS_CALLS_H
 

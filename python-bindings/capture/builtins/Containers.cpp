@@ -1,4 +1,5 @@
 //===- Containers.cpp - Reading and changing containers -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
 #include "builtins/Natives.h"

@@ -1,4 +1,5 @@
 //===- Containers.h - Elements of containers --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_BUILTINS_CONTAINERS_H
 #define PYJIT_CAPTURE_BUILTINS_CONTAINERS_H
 

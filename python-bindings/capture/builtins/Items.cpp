@@ -1,4 +1,5 @@
 //===- Items.cpp - Subscripts, iteration, membership ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
 #include "objects/ObjectKinds.h"

@@ -1,4 +1,5 @@
 //===- NativeContainers.cpp - Methods of builtin containers ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"

@@ -1,4 +1,5 @@
 //===- Natives.cpp - Builtins that the recorder models --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
 #include "numbers/HostScalars.h"

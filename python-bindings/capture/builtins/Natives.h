@@ -1,4 +1,5 @@
 //===- Natives.h - Native functions that the recorder models ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_NATIVES_H
 #define PYJIT_CAPTURE_NATIVES_H
 

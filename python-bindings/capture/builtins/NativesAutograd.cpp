@@ -1,4 +1,5 @@
 //===- NativesAutograd.cpp - Functions with a derivative of the user's ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // torch.autograd.Function.apply makes the context object and runs `forward`
 // (and `setup_context`), which are Python functions. Where gradients flow,

@@ -1,4 +1,5 @@
 //===- NativesBackward.cpp - Autograd's engine, called by Python ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
 #include "tensors/Backward.h"

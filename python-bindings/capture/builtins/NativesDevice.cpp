@@ -1,4 +1,5 @@
 //===- NativesDevice.cpp - What Python asks of CUDA's devices -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Autocast's constructor, optimizers and users ask which device is the current
 // one and what it can do. The first may differ in the next call, so it becomes

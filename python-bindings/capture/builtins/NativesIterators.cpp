@@ -1,4 +1,5 @@
 //===- NativesIterators.cpp - Natives that make iterators -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What an iterator walks over is read when it is made. Python functions that it
 // calls are followed when it does; what it asks of their results is noted with

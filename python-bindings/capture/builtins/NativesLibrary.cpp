@@ -1,4 +1,5 @@
 //===- NativesLibrary.cpp - Natives of the standard library and others ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"

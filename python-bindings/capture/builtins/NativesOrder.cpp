@@ -1,4 +1,5 @@
 //===- NativesOrder.cpp - Natives that put things in order ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What sorted(), min() and max() compare are their elements or, with a key,
 // what the key makes of each. A key that is a Python function is followed when

@@ -1,4 +1,5 @@
 //===- NativesPlain.cpp - Natives whose results never change --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Made of values alone, and immutable: what they hand out follows from what
 // they were made of.

@@ -1,4 +1,5 @@
 //===- NativesScript.cpp - Functions compiled by TorchScript --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
 #include "tensors/TensorOpFacts.h"

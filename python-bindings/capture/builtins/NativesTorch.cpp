@@ -1,4 +1,5 @@
 //===- NativesTorch.cpp - Torch's native functions ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Most of them only call operators, and the dispatcher shows those. What moves
 // tensor data into Python, makes tensors of Python data or changes a tensor

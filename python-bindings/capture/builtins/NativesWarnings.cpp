@@ -1,4 +1,5 @@
 //===- NativesWarnings.cpp - warnings.warn() that shows nothing -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Most warnings are shown once, or never: the interpreter finds out by a note
 // in the caller's module or by its filters, and a later call finds the same

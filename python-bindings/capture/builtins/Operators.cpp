@@ -1,4 +1,5 @@
 //===- Operators.cpp - Truth, length, operators, printing -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
 #include "builtins/Natives.h"

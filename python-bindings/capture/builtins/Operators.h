@@ -1,4 +1,5 @@
 //===- Operators.h - Python's operators on objects --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_BUILTINS_OPERATORS_H
 #define PYJIT_CAPTURE_BUILTINS_OPERATORS_H
 

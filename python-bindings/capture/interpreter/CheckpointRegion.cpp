@@ -1,4 +1,5 @@
 //===- CheckpointRegion.cpp - Functions under checkpoint() ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "interpreter/CheckpointRegion.h"
 

@@ -1,4 +1,5 @@
 //===- CheckpointRegion.h - Functions under checkpoint() --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `torch.utils.checkpoint.checkpoint(f, *args, use_reentrant=False)` computes
 // `f(*args)`, and once more in the backward pass, so that nothing in between

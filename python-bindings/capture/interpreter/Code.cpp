@@ -1,4 +1,5 @@
 //===- Code.cpp - Stack heights and operands of bytecode ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "interpreter/Code.h"
 #include "CPython.h"

@@ -1,4 +1,5 @@
 //===- Code.h - Static facts about a code object ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_CODE_H
 #define PYJIT_CAPTURE_CODE_H
 

@@ -1,4 +1,5 @@
 //===- FrameTracker.cpp - The frames above the captured call --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
 #include "breaks/Run.h"

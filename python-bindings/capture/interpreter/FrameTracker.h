@@ -1,4 +1,5 @@
 //===- FrameTracker.h - The frames above the captured call ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Who runs is found by comparing frame pointers, so that returns, unwinding,
 // generators and calls made by C code need no events of their own.

@@ -1,4 +1,5 @@
 //===- Frames.h - The frames of a recording ---------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_INTERPRETER_FRAMES_H
 #define PYJIT_CAPTURE_INTERPRETER_FRAMES_H
 

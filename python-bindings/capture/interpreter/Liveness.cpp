@@ -1,4 +1,5 @@
 //===- Liveness.cpp - What a graph break has to carry ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "CPython.h"
 #include "interpreter/Code.h"

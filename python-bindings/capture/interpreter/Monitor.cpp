@@ -1,4 +1,5 @@
 //===- Monitor.cpp - Events, and what happens around an instruction -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // One INSTRUCTION callback serves all; which frame it is about, FrameTracker
 // finds. What an instruction produced is looked at on the next event of its

@@ -1,4 +1,5 @@
 //===- OpcodeTable.cpp - What is known of each instruction ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "interpreter/OpcodeTable.h"
 

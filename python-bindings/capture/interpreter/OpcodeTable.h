@@ -1,4 +1,5 @@
 //===- OpcodeTable.h - What is known of each instruction --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The rows of cpython/Opcodes.def: to support an instruction is to
 // add a row there and, where none of the handlers fits, a handler.

@@ -1,4 +1,5 @@
 //===- Opcodes.cpp - What each instruction reads and creates --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Instructions that only move known objects (LOAD_FAST, COPY, jumps, ...) need
 // no work: objects are known by address, not by place.

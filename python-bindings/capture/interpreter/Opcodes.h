@@ -1,4 +1,5 @@
 //===- Opcodes.h - Handlers of single instructions --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // For Opcodes*.cpp only; the rest of the recorder calls `handleOpcode`.
 //

@@ -1,4 +1,5 @@
 //===- OpcodesCalls.cpp - Calls, super and with ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "interpreter/Opcodes.h"
 #include "objects/ObjectKinds.h"

@@ -1,4 +1,5 @@
 //===- OpcodesNames.cpp - Globals, imports, class bodies, closures --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
 #include "interpreter/Opcodes.h"

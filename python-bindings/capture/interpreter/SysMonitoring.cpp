@@ -1,4 +1,5 @@
 //===- SysMonitoring.cpp - The events of the interpreter ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "interpreter/SysMonitoring.h"
 

@@ -1,4 +1,5 @@
 //===- SysMonitoring.h - The events of the interpreter ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_SYSMONITORING_H
 #define PYJIT_CAPTURE_SYSMONITORING_H
 

@@ -1,4 +1,5 @@
 //===- DataScalars.cpp - Python's scalars, of tensors' data ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `x.item()` gives Python a number that depends on data, and a loop's counter
 // is another one in each iteration. A specialization computes such numbers by

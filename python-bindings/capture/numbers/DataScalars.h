@@ -1,4 +1,5 @@
 //===- DataScalars.h - Python's scalars, of tensors' data -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // No Torch header: files that include this one compile fast.
 //

@@ -1,4 +1,5 @@
 //===- DropRates.cpp - Probabilities that composites hand on --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "numbers/DropRates.h"
 

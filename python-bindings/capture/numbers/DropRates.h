@@ -1,4 +1,5 @@
 //===- DropRates.h - Probabilities that composites hand on ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `dropout` is recorded as its parts, and what these are given ATen computes of
 // the probability, in C++ (`noise.bernoulli_(1 - p).div_(1 - p)`): literals

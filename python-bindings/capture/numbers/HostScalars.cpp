@@ -1,4 +1,5 @@
 //===- HostScalars.cpp - Numbers in tensors that the host keeps -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "numbers/HostScalars.h"
 

@@ -1,4 +1,5 @@
 //===- HostScalars.h - Numbers in tensors that the host keeps ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An optimizer counts its steps in a tensor of the CPU without dimensions, and
 // asks for its `item()` in each. Such a number is known before the launch: the

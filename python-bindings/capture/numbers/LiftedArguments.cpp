@@ -1,4 +1,5 @@
 //===- LiftedArguments.cpp - Lifted numbers in an operator's call ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "numbers/LiftedArguments.h"
 

@@ -1,4 +1,5 @@
 //===- LiftedArguments.h - Lifted numbers in an operator's call -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The dispatcher shows an operator's arguments as plain numbers. Which of them
 // are numbers whose value may differ between calls (Scalars.h) is found here,

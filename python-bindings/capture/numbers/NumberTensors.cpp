@@ -1,4 +1,5 @@
 //===- NumberTensors.cpp - Tensors in the place of numbers ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `p.add_(g, alpha=t)` of a tensor `t`: Torch's parser of arguments calls
 // `item()`, and the operator is given a number. It is one of data, which the

@@ -1,4 +1,5 @@
 //===- OperatorUse.h - Numbers that an operator is given --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_NUMBERS_OPERATORUSE_H
 #define PYJIT_CAPTURE_NUMBERS_OPERATORUSE_H
 

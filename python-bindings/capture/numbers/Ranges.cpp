@@ -1,4 +1,5 @@
 //===- Ranges.cpp - Loops that count --------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An iterator of a range is three numbers: the one that comes next, the step,
 // and how many are left. A continuation whose frame holds one that nobody else

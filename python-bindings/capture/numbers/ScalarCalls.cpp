@@ -1,4 +1,5 @@
 //===- ScalarCalls.cpp - Numbers that operators and functions take --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
 #include "interpreter/OpcodeTable.h"

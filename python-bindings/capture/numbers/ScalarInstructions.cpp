@@ -1,4 +1,5 @@
 //===- ScalarInstructions.cpp - Numbers that instructions take ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
 #include "builtins/Natives.h"

@@ -1,4 +1,5 @@
 //===- Scalars.cpp - Numbers whose value may differ between calls ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "numbers/Scalars.h"
 

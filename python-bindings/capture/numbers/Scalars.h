@@ -1,4 +1,5 @@
 //===- Scalars.h - Numbers whose value may differ between calls -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A number that is read from a place whose value differed between calls is
 // replaced, on the interpreter's stack, by an object of its own: from then on

@@ -1,4 +1,5 @@
 //===- SizeOps.cpp - Operations on sizes and ints -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "numbers/SizeOps.h"
 

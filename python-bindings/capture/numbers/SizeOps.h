@@ -1,4 +1,5 @@
 //===- SizeOps.h - Operations on sizes and ints -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_NUMBERS_SIZEOPS_H
 #define PYJIT_CAPTURE_NUMBERS_SIZEOPS_H
 

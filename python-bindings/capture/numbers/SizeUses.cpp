@@ -1,4 +1,5 @@
 //===- SizeUses.cpp - Sizes that operators are given ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A size that Python asked for comes back as a bound of a slice, or as one of
 // the ints of a list.

@@ -1,4 +1,5 @@
 //===- Sizes.cpp - Sizes that may differ between calls --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Once a size of some tensor is lifted, every size that Python asks for, of any
 // tensor, is a number as those in Scalars.cpp: refgraph.size. Which of them

@@ -1,4 +1,5 @@
 //===- Sums.cpp - sum() of numbers that differ between calls --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `sum()` starts from an int and adds each element to what it has. Beyond two
 // floats it keeps what the additions round off, and adds that in the end:

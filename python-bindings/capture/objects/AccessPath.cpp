@@ -1,4 +1,5 @@
 //===- AccessPath.cpp - Where a guard reads something ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "objects/AccessPath.h"
 

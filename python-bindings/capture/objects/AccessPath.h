@@ -1,4 +1,5 @@
 //===- AccessPath.h - Where a guard reads something -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An access path (the *source* of a guard) begins at an argument of the call or
 // at an object that is known by identity, and leads from holder to holder to a

@@ -1,4 +1,5 @@
 //===- Attributes.cpp - Attribute look-up as CPython does it --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A look-up is a chain of reads: the type's MRO, the instance's __dict__, a
 // descriptor. Each link that was asked is recorded, those that found nothing

@@ -1,4 +1,5 @@
 //===- Attributes.h - Attributes, as CPython looks them up ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_OBJECTS_ATTRIBUTES_H
 #define PYJIT_CAPTURE_OBJECTS_ATTRIBUTES_H
 

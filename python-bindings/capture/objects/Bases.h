@@ -1,4 +1,5 @@
 //===- Bases.h - Which classes a class inherits from ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_BASES_H
 #define PYJIT_CAPTURE_BASES_H
 

@@ -1,4 +1,5 @@
 //===- Descriptors.cpp - What descriptors of a type hand out --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
 #include "objects/ObjectKinds.h"

@@ -1,4 +1,5 @@
 //===- EffectLog.cpp - What the call does to objects from before ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "objects/EffectLog.h"
 

@@ -1,4 +1,5 @@
 //===- EffectLog.h - What the call does to objects from before --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_OBJECTS_EFFECTLOG_H
 #define PYJIT_CAPTURE_OBJECTS_EFFECTLOG_H
 

@@ -1,4 +1,5 @@
 //===- Escape.cpp - The result and the writes, at the end -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The end of a trace: what the call did to objects that existed before it, in
 // the order in which Python did it or as a final state, and what it returns.

@@ -1,4 +1,5 @@
 //===- Escape.h - The result and the writes, at the end ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_OBJECTS_ESCAPE_H
 #define PYJIT_CAPTURE_OBJECTS_ESCAPE_H
 

@@ -1,4 +1,5 @@
 //===- EscapeWalk.cpp - Objects that leave the call -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "objects/EscapeWalk.h"
 #include "builtins/Natives.h"

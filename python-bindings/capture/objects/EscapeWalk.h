@@ -1,4 +1,5 @@
 //===- EscapeWalk.h - Objects that leave the call ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_ESCAPEWALK_H
 #define PYJIT_CAPTURE_ESCAPEWALK_H
 

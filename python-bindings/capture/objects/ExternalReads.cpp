@@ -1,4 +1,5 @@
 //===- ExternalReads.cpp - Reads of external objects ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
 #include "builtins/Natives.h"

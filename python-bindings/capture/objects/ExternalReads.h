@@ -1,4 +1,5 @@
 //===- ExternalReads.h - Reads of objects from before -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Each read of an object that existed before the call becomes an operation,
 // once: what guards compare. A closure cell is read through a function that

@@ -1,4 +1,5 @@
 //===- Node.h - What is known about an object -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_OBJECTS_NODE_H
 #define PYJIT_CAPTURE_OBJECTS_NODE_H
 

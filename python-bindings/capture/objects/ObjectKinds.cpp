@@ -1,4 +1,5 @@
 //===- ObjectKinds.cpp - Kinds of objects, told by their type -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "objects/ObjectKinds.h"
 

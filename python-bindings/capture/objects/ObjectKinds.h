@@ -1,4 +1,5 @@
 //===- ObjectKinds.h - Kinds of objects, told by their type -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_OBJECTKINDS_H
 #define PYJIT_CAPTURE_OBJECTKINDS_H
 

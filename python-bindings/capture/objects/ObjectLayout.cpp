@@ -1,4 +1,5 @@
 //===- ObjectLayout.cpp - Where an instance keeps its state ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "objects/ObjectLayout.h"
 #include "CPython.h"

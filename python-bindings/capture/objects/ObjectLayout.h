@@ -1,4 +1,5 @@
 //===- ObjectLayout.h - Where an instance keeps its state -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_OBJECTLAYOUT_H
 #define PYJIT_CAPTURE_OBJECTLAYOUT_H
 

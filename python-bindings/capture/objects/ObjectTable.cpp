@@ -1,4 +1,5 @@
 //===- ObjectTable.cpp - What is known about objects ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "objects/ObjectTable.h"
 

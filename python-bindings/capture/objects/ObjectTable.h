@@ -1,4 +1,5 @@
 //===- ObjectTable.h - What is known about objects --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Objects are known by address and held for the length of the recording, so an
 // address is never reused.

@@ -1,4 +1,5 @@
 //===- AttentionKernel.cpp - Which kernel eager takes for attention -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/AttentionKernel.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- AttentionKernel.h - Which kernel eager takes for attention -*- C++ -*-=//
 
 #ifndef PYJIT_CAPTURE_TENSORS_ATTENTIONKERNEL_H

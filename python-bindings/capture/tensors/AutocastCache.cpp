@@ -1,4 +1,5 @@
 //===- AutocastCache.cpp - The casts that autocast keeps ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/AutocastCache.h"
 

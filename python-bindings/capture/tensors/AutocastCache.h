@@ -1,4 +1,5 @@
 //===- AutocastCache.h - The casts that autocast keeps ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Of a leaf that requires grad, autocast keeps the cast until the thread's
 // outermost region ends: whoever needs it first makes it, later uses find it,

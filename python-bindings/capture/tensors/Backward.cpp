@@ -1,4 +1,5 @@
 //===- Backward.cpp - A run of autograd's engine within the call ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/Backward.h"
 

@@ -1,4 +1,5 @@
 //===- Backward.h - A run of autograd's engine within the call --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `loss.backward()` and `torch.autograd.grad` become one operator of the trace,
 // `pyjit::backward`: its operands are the tensors that gradients start from,

@@ -1,4 +1,5 @@
 //===- Composites.cpp - Operators that are made of others -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/Composites.h"
 #include "Recording.h"

@@ -1,4 +1,5 @@
 //===- Composites.h - Operators that are made of others ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A composite operator is recorded as its parts. Some of what these are given
 // Torch computed of sizes, in C++: to the recorder literals like any other,

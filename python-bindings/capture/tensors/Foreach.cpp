@@ -1,4 +1,5 @@
 //===- Foreach.cpp - Operators on lists of tensors ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `_foreach_add_` does to each tensor of a list what `add_` does to one. It is
 // recorded as these calls, in the order of the list, as ATen's own loop makes

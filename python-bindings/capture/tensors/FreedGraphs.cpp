@@ -1,4 +1,5 @@
 //===- FreedGraphs.cpp - Where autograd's engine has been -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/FreedGraphs.h"
 

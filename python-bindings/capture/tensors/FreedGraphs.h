@@ -1,4 +1,5 @@
 //===- FreedGraphs.h - Where autograd's engine has been ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_TENSORS_FREEDGRAPHS_H
 #define PYJIT_CAPTURE_TENSORS_FREEDGRAPHS_H
 

@@ -1,4 +1,5 @@
 //===- FrozenLeaves.cpp - `requires_grad` that the call changes -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/FrozenLeaves.h"
 

@@ -1,4 +1,5 @@
 //===- FrozenLeaves.h - `requires_grad` that the call changes ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `for p in critic.parameters(): p.requires_grad = False`, and True again at
 // the end: in between, what is computed of such a leaf has no history of it.

@@ -1,4 +1,5 @@
 //===- FusedOptimizers.cpp - Updates that Torch has as one kernel ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `_fused_adam_` and its kin update lists of parameters in one kernel, and what
 // GradScaler does to gradients is another one. They are recorded as the

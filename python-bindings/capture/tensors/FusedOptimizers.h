@@ -1,4 +1,5 @@
 //===- FusedOptimizers.h - Updates that Torch has as one kernel -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_FUSEDOPTIMIZERS_H
 #define PYJIT_CAPTURE_FUSEDOPTIMIZERS_H
 

@@ -1,4 +1,5 @@
 //===- Gradients.cpp - Autograd, of tensors and operators -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/Gradients.h"
 

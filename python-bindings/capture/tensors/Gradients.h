@@ -1,4 +1,5 @@
 //===- Gradients.h - Autograd, of tensors and operators ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // In grad mode, a trace says where gradients flow as eager's autograd saw it.
 // What the compiler would have to see otherwise than eager is refused.

@@ -1,4 +1,5 @@
 //===- KeptCasts.cpp - Weights' casts in a region around the call ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/KeptCasts.h"
 #include "tensors/AutocastCache.h"

@@ -1,4 +1,5 @@
 //===- KeptCasts.h - Weights' casts in a region around the call -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Where a region of autocast lies around the call, the casts that autocast
 // keeps of weights are no results of the call: earlier code of the region may

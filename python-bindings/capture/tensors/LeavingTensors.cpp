@@ -1,4 +1,5 @@
 //===- LeavingTensors.cpp - What operators leave unsaid -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // At the end of a trace: how far the version counters of inputs and of what
 // leaves the call went, which tensors require grad, and how autograd sees a

@@ -1,4 +1,5 @@
 //===- ReplacedData.cpp - Tensors whose `.data` the call sets -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/ReplacedData.h"
 

@@ -1,4 +1,5 @@
 //===- ReplacedData.h - Tensors whose `.data` the call sets -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `p.data = t`: from then on the tensor `p` shows the memory of `t`, and keeps
 // its identity, its history as a leaf and its version counter. The trace has

@@ -1,4 +1,5 @@
 //===- TensorImpl.h - What the tensor files share ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_TENSORIMPL_H
 #define PYJIT_CAPTURE_TENSORIMPL_H
 

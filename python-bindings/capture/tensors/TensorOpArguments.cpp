@@ -1,4 +1,5 @@
 //===- TensorOpArguments.cpp - An operator's arguments --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/TensorOpArguments.h"
 

@@ -1,4 +1,5 @@
 //===- TensorOpArguments.h - An operator's arguments ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_TENSOROPARGUMENTS_H
 #define PYJIT_CAPTURE_TENSOROPARGUMENTS_H
 

@@ -1,4 +1,5 @@
 //===- TensorOpFacts.cpp - What the recorder knows of operators -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/TensorOpFacts.h"
 

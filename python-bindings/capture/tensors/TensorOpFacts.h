@@ -1,4 +1,5 @@
 //===- TensorOpFacts.h - What the recorder knows of operators ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Facts that no schema and no tag of the dispatcher states: those of the
 // operator table, and what follows from them and a call's arguments.

@@ -1,4 +1,5 @@
 //===- TensorOpRecording.cpp - One operator call, recorded ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What becomes of an operator that has returned: the reasons why it cannot be
 // recorded, what its results alias, the line of the trace, and the SSA values

@@ -1,4 +1,5 @@
 //===- TensorOpRecording.h - One operator call, recorded --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CAPTURE_TENSOROPRECORDING_H
 #define PYJIT_CAPTURE_TENSOROPRECORDING_H
 

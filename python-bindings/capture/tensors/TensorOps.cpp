@@ -1,4 +1,5 @@
 //===- TensorOps.cpp - Operators as the dispatcher saw them ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A thread-local RecordFunction callback sees every call that goes through the
 // dispatcher, nested ones included. Composite operators are looked into, except

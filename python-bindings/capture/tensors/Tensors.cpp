@@ -1,4 +1,5 @@
 //===- Tensors.cpp - Tensors and Torch's global state ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
 #include "pyjit-c/Operators.h"

@@ -1,4 +1,5 @@
 //===- Tensors.h - Tensors and the dispatcher's operators -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // No Torch header: files that include this one compile fast.
 //

@@ -1,4 +1,5 @@
 //===- WrittenLeaves.cpp - Leaves that the call writes and uses -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tensors/WrittenLeaves.h"
 

@@ -1,4 +1,5 @@
 //===- WrittenLeaves.h - Leaves that the call writes and uses ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An optimizer's update writes leaves out of autograd's sight: in eager, what
 // is computed from such a leaf afterwards reads the new contents, and its

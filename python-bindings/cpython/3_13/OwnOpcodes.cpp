@@ -1,4 +1,5 @@
 //===- OwnOpcodes.cpp - How only CPython 3.13 calls and formats -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "interpreter/Opcodes.h"
 

@@ -1,4 +1,5 @@
 //===- Version.c - What only CPython 3.13 does this way -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #define Py_BUILD_CORE 1
 #include "CPython.h"

@@ -1,4 +1,5 @@
 //===- Version.h - Constants of CPython 3.13's bytecode -----------*- C -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #ifndef PYJIT_CPYTHON_VERSION_H
 #define PYJIT_CPYTHON_VERSION_H
 

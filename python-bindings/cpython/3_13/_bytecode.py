@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What code that pyjit writes has to say otherwise in CPython 3.13 than in another version."""
 
 from __future__ import annotations

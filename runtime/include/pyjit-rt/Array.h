@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /*===- pyjit-rt/Array.h - Arrays across the runtime's C ABI --------*- C
 -*-===*\
 |*                                                                            *|

@@ -1,4 +1,5 @@
 //===- ControlFlow.h - Where a launch program goes next ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What executors on the host share: the loops and branches of a launch program,
 // indices known at run time, copies of strided elements.

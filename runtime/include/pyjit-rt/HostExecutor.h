@@ -1,4 +1,5 @@
 //===- HostExecutor.h - Runs launch programs without Torch ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RT_HOSTEXECUTOR_H
 #define PYJIT_RT_HOSTEXECUTOR_H

@@ -1,4 +1,5 @@
 //===- Launch.h - The launch program, as bytes ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the compiler hands to the runtime: which kernels and vendor calls run,
 // in which order, over which buffers. The program is one relocatable blob of

@@ -1,4 +1,5 @@
 //===- Program.h - A validated launch program -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RT_PROGRAM_H
 #define PYJIT_RT_PROGRAM_H

@@ -1,4 +1,5 @@
 //===- ScalarMath.h - Arithmetic on Python's numbers ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What CPython computes for ints that fit 64 bits and for floats, without
 // objects: guard programs compute lifted numbers with it, and the recorder asks

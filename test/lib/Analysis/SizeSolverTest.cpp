@@ -1,4 +1,5 @@
 //===- SizeSolverTest.cpp -------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Analysis/SizeSolver.h"
 

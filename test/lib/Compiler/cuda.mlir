@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pyjit-cuda | FileCheck %s
 
 !v = !refgraph.tensor<[64], [1], f32, "cuda:0">

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pyjit-frontend | FileCheck %s --check-prefix=FRONT
 // RUN: pyjit-opt %s --pyjit-cpu | FileCheck %s --check-prefix=CPU
 

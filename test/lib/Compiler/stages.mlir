@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pyjit-library="cpu=x86-64-v3" | FileCheck %s --check-prefix=LIBRARY
 // RUN: pyjit-opt %s --pyjit-library="cpu=x86-64-v3 eager-rounding" | FileCheck %s --check-prefix=ROUNDING
 // RUN: sed 's/{pyjit.param}) -> tensor<32x64xf32>/{pyjit.param}) -> tensor<32x64xf32> attributes {pyjit.device = "cuda:0"}/' %s > %t.cuda.mlir

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pyjit-cuda="gpu=h200" | FileCheck %s --check-prefix=H200
 // RUN: pyjit-opt %s --pyjit-cuda="gpu=a100" | FileCheck %s --check-prefix=A100
 // RUN: pyjit-opt %s --pyjit-cpu="cpu=x86-64-v4" | FileCheck %s --check-prefix=V4

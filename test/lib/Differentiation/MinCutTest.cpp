@@ -1,4 +1,5 @@
 //===- MinCutTest.cpp - Minimum cuts --------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "lib/Differentiation/MinCut.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-differentiate -split-input-file | FileCheck %s
 
 // In training mode, gradients flow through the normalised images alone; what is

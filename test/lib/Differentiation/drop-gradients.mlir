@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate),tssa-partition,func.func(tssa-drop-gradients{results=0}))' | FileCheck %s
 
 // Of the logarithm nobody asks for a gradient: a zero over a zero would be nan.

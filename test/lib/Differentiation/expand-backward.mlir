@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-expand-backward --split-input-file --verify-diagnostics | FileCheck %s
 
 // The gradients stand where the call was, and are what the update reads.

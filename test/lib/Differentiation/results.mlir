@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate{mark-results=true}))' --split-input-file | FileCheck %s --check-prefix=JOINT
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate{mark-results=true}),tssa-partition)' --split-input-file | FileCheck %s
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate{mark-results=true}),tssa-partition,func.func(tssa-drop-gradients{results=0 stop=true}))' --split-input-file | FileCheck %s --check-prefix=STOP

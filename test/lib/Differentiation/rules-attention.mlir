@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-differentiate --cse --split-input-file | FileCheck %s
 
 // Each head of a key is that of two queries; gradients are summed over them.

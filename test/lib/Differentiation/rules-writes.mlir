@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-differentiate --cse --split-input-file | FileCheck %s
 
 // What is overwritten has no gradient; what is written has that of its place.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate,tssa-select-gradients))' --split-input-file --verify-diagnostics | FileCheck %s
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate,tssa-select-gradients,tssa-differentiate),tssa-partition)' --split-input-file --verify-diagnostics | FileCheck %s --check-prefix=SECOND
 

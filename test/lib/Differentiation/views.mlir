@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-differentiate --split-input-file | FileCheck %s
 
 // A part's gradient is assigned into zeros; parts of one tensor add up.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --fusion-in-place=remarks=true --split-input-file -verify-diagnostics | FileCheck %s
 
 // Nothing that may fail needs the part: it is written last, and nothing has to be undone.

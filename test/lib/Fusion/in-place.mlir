@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --fusion-outline --fusion-in-place=remarks=true --split-input-file -verify-diagnostics | FileCheck %s
 // RUN: pyjit-opt %s --fusion-outline --fusion-in-place="remarks=true reductions=false branches-first=true" --split-input-file 2>&1 | FileCheck %s --check-prefix=FLAT
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --fusion-keep-parts --split-input-file | FileCheck %s
 // RUN: pyjit-opt %s --pass-pipeline="builtin.module(func.func(fusion-keep-parts,convert-tssa-to-linalg))" --split-input-file | FileCheck %s --check-prefix=LINALG
 

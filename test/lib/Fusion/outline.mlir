@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --fusion-outline | FileCheck %s
 // RUN: pyjit-opt %s --pass-pipeline="builtin.module(func.func(fusion-print-plan))" 2>&1 | FileCheck %s --check-prefix=PLAN
 // RUN: pyjit-opt %s --pyjit-library | pyjit-opt --pyjit-fuse | pyjit-opt --pyjit-x86 | FileCheck %s --check-prefix=CODE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --fusion-outline | FileCheck %s
 
 // A copy that is marked `pyjit.packed` is a kernel of its own, which may compute

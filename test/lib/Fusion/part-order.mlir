@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --fusion-outline --fusion-in-place=remarks=true --split-input-file -verify-diagnostics | FileCheck %s
 
 #id = affine_map<(d0, d1) -> (d0, d1)>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --fusion-split-reductions | FileCheck %s
 // RUN: pyjit-opt %s --fusion-split-reductions --fusion-outline --pyjit-x86 | FileCheck %s --check-prefix=KERNELS
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-batch-linears | FileCheck %s
 // RUN: pyjit-opt %s --library-batch-linears=max-rows=1 | FileCheck %s --check-prefix=FEW
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-merge-linears --library-hoist-parameters | FileCheck %s
 // RUN: pyjit-opt %s --library-merge-linears=max-rows=2 | FileCheck %s --check-prefix=FEW
 

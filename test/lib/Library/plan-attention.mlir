@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-plan-attention | FileCheck %s
 // RUN: pyjit-opt %s --library-plan-attention=columns=0 | FileCheck %s --check-prefix=VENDOR
 

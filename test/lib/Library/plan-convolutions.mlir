@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-plan-convolutions | FileCheck %s
 // RUN: pyjit-opt %s --library-plan-convolutions=columns=16 | FileCheck %s --check-prefix=OWN
 

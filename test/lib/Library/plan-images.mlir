@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-plan-images | FileCheck %s
 
 !x = tensor<1x8x6x6xf16>

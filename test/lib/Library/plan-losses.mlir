@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-plan-losses | FileCheck %s
 
 // The chosen value is read from what was converted, not from the conversion.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-plan-matmuls | FileCheck %s
 // RUN: pyjit-opt %s --library-plan-matmuls=columns=0 | FileCheck %s --check-prefix=NONE
 // RUN: pyjit-opt %s --library-plan-matmuls=pack-rows=32 | FileCheck %s --check-prefix=PACK

@@ -1,4 +1,5 @@
 //===- OperatorFactsTest.cpp - facts by overload, operator, library -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorInfo.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Evaluates recipes, as `pyjit-translate --tssa-to-recipes` prints them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The column of derivatives against torch's own (torchgen's derivatives.yaml).
 
 Which overloads have a derivative, and by which operands. Values are compared with autograd's by

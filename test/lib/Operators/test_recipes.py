@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every recipe of the operator table, evaluated, against eager PyTorch."""
 
 from __future__ import annotations

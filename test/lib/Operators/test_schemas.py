@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The operator table's files against the installed torch and the built tools."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The rows of Opcodes.def against what the CPython that runs says of its instructions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What must end a capture, and what must be guarded."""
 
 import contextvars

@@ -1,4 +1,5 @@
 //===- ConditionTest.cpp - Conditional nodes on every driver --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Drivers.h"
 

@@ -1,4 +1,5 @@
 //===- ConformanceTest.cpp - What every driver has to do ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Drivers.h"
 

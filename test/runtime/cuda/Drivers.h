@@ -1,4 +1,5 @@
 //===- Drivers.h - The drivers that the tests run on ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_TEST_RUNTIME_CUDA_DRIVERS_H
 #define PYJIT_TEST_RUNTIME_CUDA_DRIVERS_H

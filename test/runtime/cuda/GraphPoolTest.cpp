@@ -1,4 +1,5 @@
 //===- GraphPoolTest.cpp - Who keeps captured graphs ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/cuda/GraphPool.h"
 

@@ -1,4 +1,5 @@
 //===- LaunchChoiceTest.cpp - Choosing a way to launch from given times ---===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit-rt/cuda/LaunchChoice.h"
 

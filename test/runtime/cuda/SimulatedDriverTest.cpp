@@ -1,4 +1,5 @@
 //===- SimulatedDriverTest.cpp - What the test double refuses -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Drivers.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The runtime's own PTX, by ptxas where there is one. On a GPU the driver takes it, too."""
 
 from __future__ import annotations

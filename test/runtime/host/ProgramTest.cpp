@@ -1,4 +1,5 @@
 //===- ProgramTest.cpp - Loading launch programs --------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A loader checks once what execution then relies on: anything may be in the
 // blob, and what is not a program is refused with a reason.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every pass, pipeline and op that is registered appears in a test.
 
 A pass or pipeline has to occur, as `--name` or inside a pipeline string, in a RUN

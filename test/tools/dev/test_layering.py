@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The layering scan finds what it must find, and nothing in this tree."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The check of SPDX lines finds files without one, and none in this tree."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The command that runs random programs by the hundred thousand runs some of each kind, and tells of a difference."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The wheel: built, installed in a fresh environment, runs ResNet-18 by itself."""
 
 from __future__ import annotations

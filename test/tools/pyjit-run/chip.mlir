@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // A launch program for a GPU that is not here: of one size, and of any.
 // RUN: pyjit-run %s --entry rows --chip sm_90 --print-launch | FileCheck %s --check-prefix=ROWS
 // RUN: pyjit-run %s --entry sizes --chip sm_80 --print-launch | FileCheck %s --check-prefix=SIZES

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-run %s --entry repeat --device-launch update --print-launch | FileCheck %s --check-prefix=WHILE
 // RUN: pyjit-run %s --entry choose --device-launch update --print-launch | FileCheck %s --check-prefix=IF
 // RUN: pyjit-run %s --entry rows --device-launch update --print-launch | FileCheck %s --check-prefix=FOR

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: not pyjit-run %s 2>&1 | FileCheck %s --check-prefix=COUNT
 // RUN: not pyjit-run %s --arg %s 2>&1 | FileCheck %s --check-prefix=NPY
 // RUN: not pyjit-run %s --entry g 2>&1 | FileCheck %s --check-prefix=ENTRY

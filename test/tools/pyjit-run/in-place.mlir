@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Inputs that the program writes: by kernels, and by copies behind everything that may fail.
 // RUN: %python -c "import numpy; numpy.save('%t.x.npy', numpy.array([1, 2, 3, 4], 'float32')); numpy.save('%t.y.npy', numpy.array([5, 6, 7, 8], 'float32'))"
 // RUN: pyjit-run %s --entry add --print-launch | FileCheck %s --check-prefix=ADD

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: not pyjit-run %s --entry flag --print-launch 2>&1 | FileCheck %s --check-prefix=FLAG
 // RUN: not pyjit-run %s --entry number --print-launch 2>&1 | FileCheck %s --check-prefix=NUMBER
 // RUN: not pyjit-run %s --entry down --print-launch 2>&1 | FileCheck %s --check-prefix=DOWN

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-run %s --entry repeat --print-launch | FileCheck %s --check-prefix=WHILE
 // RUN: pyjit-run %s --entry rows --print-launch | FileCheck %s --check-prefix=FOR
 // RUN: pyjit-run %s --entry swap --print-launch | FileCheck %s --check-prefix=SWAP

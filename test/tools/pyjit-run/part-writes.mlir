@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Parts of inputs that the launch writes where they are, and what it puts back where it does not end.
 // RUN: %python -c "import numpy; numpy.save('%t.c.npy', numpy.zeros((4, 2), 'float32')); numpy.save('%t.k.npy', numpy.array([1, 2], 'float32')); numpy.save('%t.n.npy', numpy.array(2, 'int64'))"
 // RUN: pyjit-run %s --entry row --print-launch | FileCheck %s --check-prefix=ROW

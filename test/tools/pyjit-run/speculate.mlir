@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // A program that its data may end.
 // RUN: %python -c "import numpy; numpy.save('%t.npy', numpy.array([1, -2, 3, 4], 'float32')); numpy.save('%t.bad.npy', numpy.array([1, 200, 3, 4], 'float32'))"
 // RUN: pyjit-run %s --entry f --print-launch | FileCheck %s --check-prefix=LAUNCH

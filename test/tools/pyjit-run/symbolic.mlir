@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // One compiled function, called with inputs of two sizes.
 //
 // REQUIRES: python

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-translate --tssa-to-recipes %s | FileCheck %s
 // RUN: pyjit-translate --tssa-to-views %s | FileCheck %s --check-prefix=VIEW
 // RUN: pyjit-translate --operators-to-markdown %s | FileCheck %s --check-prefix=PAGE

@@ -1,4 +1,5 @@
 //===- Compile.h - Kernels in the LLVM dialect to PTX -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CODEGEN_PTX_COMPILE_H
 #define PYJIT_CODEGEN_PTX_COMPILE_H

@@ -1,4 +1,5 @@
 //===- Passes.h - Kernels to PTX --------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CODEGEN_PTX_PASSES_H
 #define PYJIT_CODEGEN_PTX_PASSES_H

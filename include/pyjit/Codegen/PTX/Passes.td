@@ -1,4 +1,5 @@
 //===- Passes.td - Kernels to PTX --------------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CODEGEN_PTX_PASSES
 #define PYJIT_CODEGEN_PTX_PASSES

@@ -1,4 +1,5 @@
 //===- Schedule.h - How a kernel's domain becomes threads -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A schedule is data: it stands on the kernel as the attribute
 // `pyjit.schedule`, where a test can read it and put another in its place. The

@@ -1,4 +1,5 @@
 //===- JIT.h - Kernels in the LLVM dialect to machine code ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CODEGEN_X86_JIT_H
 #define PYJIT_CODEGEN_X86_JIT_H

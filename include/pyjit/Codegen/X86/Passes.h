@@ -1,4 +1,5 @@
 //===- Passes.h - Kernels to x86 machine code -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CODEGEN_X86_PASSES_H
 #define PYJIT_CODEGEN_X86_PASSES_H

@@ -1,4 +1,5 @@
 //===- Passes.td - Kernels to x86 machine code -------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CODEGEN_X86_PASSES
 #define PYJIT_CODEGEN_X86_PASSES

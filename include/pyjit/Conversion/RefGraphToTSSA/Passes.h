@@ -1,4 +1,5 @@
 //===- Passes.h - From recordings to tensor programs ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_H
 #define PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_H

@@ -1,4 +1,5 @@
 //===- Passes.h - From planned functions to launch programs -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CONVERSION_TSSATOCUDAGRAPH_PASSES_H
 #define PYJIT_CONVERSION_TSSATOCUDAGRAPH_PASSES_H

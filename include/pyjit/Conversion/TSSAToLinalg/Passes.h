@@ -1,4 +1,5 @@
 //===- Passes.h - tssa to linalg --------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CONVERSION_TSSATOLINALG_PASSES_H
 #define PYJIT_CONVERSION_TSSATOLINALG_PASSES_H

@@ -1,4 +1,5 @@
 //===- Passes.td - tssa to linalg --------------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_CONVERSION_TSSATOLINALG_PASSES
 #define PYJIT_CONVERSION_TSSATOLINALG_PASSES

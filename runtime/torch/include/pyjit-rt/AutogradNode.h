@@ -1,4 +1,5 @@
 //===- AutogradNode.h - Backward programs in autograd's graph ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The outputs of a compiled call that require grad have nodes of autograd's as
 // their `grad_fn`. When the engine runs them, they run launch programs on what

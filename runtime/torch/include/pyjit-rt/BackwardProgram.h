@@ -1,4 +1,5 @@
 //===- BackwardProgram.h - What computes a call's gradients -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The launch program of a specialization's gradients, where its arguments come
 // from, and where what it computes goes.

@@ -1,4 +1,5 @@
 //===- Generators.h - What random numbers come next -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RT_GENERATORS_H
 #define PYJIT_RT_GENERATORS_H

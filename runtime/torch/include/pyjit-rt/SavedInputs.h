@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- SavedInputs.h - Inputs that calls keep for their gradients -*- C++
 //-*-===//
 //

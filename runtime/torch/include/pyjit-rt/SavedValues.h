@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- SavedValues.h - What calls leave for their backward programs -*- C++
 //-*-===//
 

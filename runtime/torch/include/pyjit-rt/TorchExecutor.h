@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 //===- TorchExecutor.h - Runs launch programs on PyTorch's runtime -*- C++
 //-*-===//
 

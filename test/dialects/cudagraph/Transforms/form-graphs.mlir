@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-form-graphs{explain=true}))' --split-input-file -verify-diagnostics | FileCheck %s
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-form-graphs{explain=true min-launches=1}))' --split-input-file -verify-diagnostics | FileCheck %s --check-prefix=ONE
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --cudagraph-indirect-params --split-input-file -verify-diagnostics | FileCheck %s
 
 !vec = !cudagraph.buffer<tensor<8xf32>>

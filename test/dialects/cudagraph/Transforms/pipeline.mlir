@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pyjit-cudagraph | FileCheck %s
 
 !vec = !cudagraph.buffer<tensor<8xf32>>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-place-data))' | FileCheck %s
 
 !vec = !cudagraph.buffer<tensor<8xf32>>

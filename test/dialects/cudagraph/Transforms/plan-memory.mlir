@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-plan-memory))' | FileCheck %s
 
 !vec = !cudagraph.buffer<tensor<100xf32>>

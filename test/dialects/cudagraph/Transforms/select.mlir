@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-select))' | FileCheck %s
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-select{max-copy-bytes=16}))' | FileCheck %s --check-prefix=FEW
 

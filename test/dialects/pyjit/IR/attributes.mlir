@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s -split-input-file -verify-diagnostics
 
 // Each attribute in its place.

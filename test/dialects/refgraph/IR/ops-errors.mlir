@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s -split-input-file -verify-diagnostics
 
 // expected-error@+1 {{tensor type has 1 sizes but 2 strides}}

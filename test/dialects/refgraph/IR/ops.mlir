@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Every op of the dialect, through text and bytecode.
 // RUN: pyjit-opt %s | pyjit-opt | FileCheck %s
 // RUN: pyjit-opt %s -emit-bytecode | pyjit-opt | FileCheck %s

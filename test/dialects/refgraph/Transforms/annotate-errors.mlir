@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --refgraph-annotate -split-input-file -verify-diagnostics
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">

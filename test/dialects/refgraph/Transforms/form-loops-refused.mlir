@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // What is no loop keeps its decisions, and they say why.
 // RUN: pyjit-opt %s --refgraph-form-loops -split-input-file | FileCheck %s
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Sizes that a faulty pass made of themselves: an error, no endless recursion.
 // RUN: not pyjit-opt %s --mlir-very-unsafe-disable-verifier-on-parsing --refgraph-generate-guards 2>&1 | FileCheck %s
 

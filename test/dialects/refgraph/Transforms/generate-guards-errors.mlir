@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --refgraph-generate-guards -split-input-file -verify-diagnostics
 
 refgraph.trace @contradiction {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --refgraph-lift-sizes -split-input-file | FileCheck %s
 
 // How many rows are shown is a symbol that the guards compute. One that is

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Parts that are no one program: the graph break goes on answering.
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches -split-input-file -verify-diagnostics
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Numbers and sizes that differ between calls, in the segments of one call.
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches -split-input-file | FileCheck %s
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches --refgraph-lift-sizes --refgraph-lift -split-input-file | FileCheck %s --check-prefix=LIFT

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // The segments of a call with a graph break at a branch become one trace.
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches -split-input-file | FileCheck %s
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph -split-input-file | FileCheck %s --check-prefix=PARTS

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // A whole specialization: relu(a + b) * 2, and a module with parameters.
 // RUN: pyjit-opt %s --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph | FileCheck %s
 

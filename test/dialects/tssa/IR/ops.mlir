@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s | pyjit-opt | FileCheck %s
 // RUN: pyjit-opt %s -emit-bytecode | pyjit-opt | FileCheck %s
 

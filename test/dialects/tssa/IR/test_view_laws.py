@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every view kind against eager PyTorch, and the laws of access and assign.
 
 Paths of random views are made twice, as torch calls and as `#tssa.view`s;

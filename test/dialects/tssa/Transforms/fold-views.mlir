@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-fold-views | FileCheck %s
 
 // CHECK-LABEL: func @compose

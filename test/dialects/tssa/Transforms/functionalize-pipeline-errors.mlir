@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-functionalize -split-input-file -verify-diagnostics
 
 // Versions are followed through structured control flow alone.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-functionalize | FileCheck %s
 
 // A branch that writes a row of an argument: both ways meet in a value.

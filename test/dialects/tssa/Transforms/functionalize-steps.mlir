@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-rewrite-mutation --tssa-propagate-blocks --tssa-rename --tssa-fold-views --tssa-verify-functional | FileCheck %s
 
 // b[i] = b[i] + 1 in a loop under a branch: argument, loop-carried value and branch

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // What may end a program is asked first.
 // RUN: pyjit-opt %s --tssa-hoist-speculations | FileCheck %s
 

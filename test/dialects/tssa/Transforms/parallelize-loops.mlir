@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-parallelize-loops | FileCheck %s
 
 // Each iteration has its own row, of both loop-carried tensors.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-propagate-blocks | FileCheck %s
 
 // A branch that writes an argument yields its contents; so does the other.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-reroll-loops=min-saved=3 | FileCheck %s
 // RUN: pyjit-opt %s --tssa-reroll-loops | FileCheck %s --check-prefix=FEW
 // RUN: pyjit-opt %s --tssa-reroll-loops="min-saved=3 explain" -o /dev/null 2>&1 | FileCheck %s --check-prefix=SAY

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-rewrite-mutation -split-input-file -verify-diagnostics | FileCheck %s
 
 // A store through a view is an assignment to its origin, by the whole path.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-verify-functional -split-input-file -verify-diagnostics
 
 func.func @good(%x: tensor<3xf32>) -> tensor<3xf32> {

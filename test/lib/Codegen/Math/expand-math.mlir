@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --codegen-expand-math | FileCheck %s
 
 // CHECK-DAG: func.func private @atanf(f32) -> f32

@@ -1,4 +1,5 @@
 //===- Simulator.cpp - A GPU's blocks and threads on the host -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Simulator.h"
 #include <cmath>

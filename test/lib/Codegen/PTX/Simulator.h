@@ -1,4 +1,5 @@
 //===- Simulator.h - A GPU's blocks and threads on the host -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Every thread of a block is a fiber that runs until it meets others: at a
 // barrier of the block, or at an exchange within its warp. Blocks run one after

@@ -1,4 +1,5 @@
 //===- TestKernels.cpp - GPU kernels from text, for tests -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A shared library with a C interface: pytest compiles kernels given as linalg
 // text, or as a function on tssa that is fused first, through the PTX pipeline,

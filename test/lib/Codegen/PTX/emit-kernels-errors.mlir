@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --ptx-emit-kernels --split-input-file --verify-diagnostics
 
 #id = affine_map<(d0) -> (d0)>

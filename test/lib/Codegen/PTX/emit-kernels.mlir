@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --ptx-emit-kernels | FileCheck %s
 // RUN: pyjit-opt %s --ptx-emit-kernels | pyjit-opt --ptx-lower-kernels | FileCheck %s --check-prefix=LOWER
 // RUN: pyjit-opt %s --ptx-emit-kernels=print-schedules=true 2>&1 >/dev/null | FileCheck %s --check-prefix=SCHEDULE

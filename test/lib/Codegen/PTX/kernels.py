@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles functions on tensors for the GPU, and runs their schedules on the CPU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pyjit-ptx | pyjit-translate --kernels-to-ptx | FileCheck %s
 
 #id = affine_map<(d0) -> (d0)>

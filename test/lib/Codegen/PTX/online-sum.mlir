@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pyjit-fuse | pyjit-opt --pass-pipeline="builtin.module(ptx-emit-kernels)" | FileCheck %s
 
 // A row that registers do not hold is walked once for the maximum and the sum

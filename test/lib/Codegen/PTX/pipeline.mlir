@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pyjit-ptx | FileCheck %s --check-prefix=LLVM
 // RUN: pyjit-opt %s --pyjit-ptx | pyjit-translate --kernels-to-ptx | FileCheck %s --check-prefix=PTX
 // RUN: pyjit-opt %s --pyjit-ptx | pyjit-translate --kernels-to-ptx --chip=sm_80 | FileCheck %s --check-prefix=SM80

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --ptx-split-reductions | FileCheck %s
 // RUN: pyjit-opt %s --ptx-split-reductions=parts=1 | FileCheck %s --check-prefix=WHOLE
 // RUN: pyjit-opt %s --ptx-split-reductions --ptx-emit-kernels | FileCheck %s --check-prefix=LAUNCH

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The error bounds of lib/Codegen/PTX/README.md hold for the GPU's functions.
 
 The C file is compiled for the host under other names; mpmath is the truth.

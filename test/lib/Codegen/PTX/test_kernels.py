@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels of every family: assembled for each chip, their schedules run and compared.
 
 Operators are given as functions on tssa, fused as in the product; what eager

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels whose sizes differ between calls: compiled once, their schedules run for many sizes."""
 
 from __future__ import annotations

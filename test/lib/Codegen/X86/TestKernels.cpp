@@ -1,4 +1,5 @@
 //===- TestKernels.cpp - Kernels from text, for tests ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A shared library with a C interface: pytest compiles kernels given as linalg
 // text through the x86 pipeline and runs them on its own arrays.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --x86-emit-kernels --verify-diagnostics
 
 #id = affine_map<(d0, d1) -> (d0, d1)>

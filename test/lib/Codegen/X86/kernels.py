@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles kernels from linalg text and runs them on torch tensors."""
 
 from __future__ import annotations

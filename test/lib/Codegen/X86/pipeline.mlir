@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --x86-emit-kernels | pyjit-opt --pass-pipeline='builtin.module(builtin.module(codegen-expand-math),x86-lower-kernels)' | FileCheck %s
 // RUN: pyjit-opt %s --pyjit-x86=vector-bits=256 | FileCheck %s
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s -x86-emit-kernels -verify-diagnostics
 
 // linalg takes every ? for the next one; a kernel does not.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s -split-input-file -x86-emit-kernels="print-schedules" 2>&1 | FileCheck %s
 // RUN: pyjit-opt %s -split-input-file -x86-emit-kernels | FileCheck %s --check-prefix=CODE
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The stated error bounds of lib/Codegen/README.md hold, specials included."""
 
 from __future__ import annotations

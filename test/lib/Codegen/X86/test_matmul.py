@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matmuls in tiles of rows: values for sizes that leave rests everywhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --convert-refgraph-to-tssa -split-input-file -verify-diagnostics
 
 !B = !refgraph.tensor<[], [], i1, "cpu">

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --convert-refgraph-to-tssa --split-input-file -verify-diagnostics | FileCheck %s
 
 !cuda = !refgraph.tensor<[4], [1], f32, "cuda:0">

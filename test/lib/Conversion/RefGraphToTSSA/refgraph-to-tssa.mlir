@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --convert-refgraph-to-tssa | FileCheck %s
 // RUN: pyjit-opt %s --convert-refgraph-to-tssa --tssa-rewrite-mutation --tssa-propagate-blocks --tssa-rename --tssa-fold-views --tssa-verify-functional | FileCheck %s --check-prefix=FUNC
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --convert-tssa-to-cudagraph -split-input-file --verify-diagnostics
 
 func.func @counted(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> attributes {pyjit.device = "cuda:0"} {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --convert-tssa-to-cudagraph --split-input-file -verify-diagnostics | FileCheck %s
 
 func.func private @k(tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --convert-tssa-to-cudagraph --split-input-file | FileCheck %s
 // RUN: pyjit-opt %s --convert-tssa-to-cudagraph --pyjit-cudagraph --split-input-file | FileCheck %s --check-prefix=GRAPH
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-parallelize-loops --convert-tssa-to-linalg --batch-loops | FileCheck %s
 // RUN: pyjit-run %s --entry rows --print-launch | FileCheck %s --check-prefix=LAUNCH
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pass-pipeline="builtin.module(func.func(convert-tssa-to-linalg),cse)" | FileCheck %s
 
 // CHECK-LABEL: func.func @pointwise

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --verify-initialized --verify-diagnostics
 
 func.func @overwritten(%x: tensor<4xf32>) -> tensor<4xf32> {

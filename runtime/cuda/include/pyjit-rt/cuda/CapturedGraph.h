@@ -1,4 +1,5 @@
 //===- CapturedGraph.h - A graph and what a replay renews -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RT_CUDA_CAPTUREDGRAPH_H
 #define PYJIT_RT_CUDA_CAPTUREDGRAPH_H

@@ -1,4 +1,5 @@
 //===- Differential.h - Which parameter words hold an address ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A library's kernel keeps its operands' addresses somewhere in its parameter
 // block: as parameters, in structures, inside descriptors. Nothing says where.

@@ -1,4 +1,5 @@
 //===- Driver.h - The CUDA driver, or a stand-in for it ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Declarations of our own: neither a toolkit nor its headers are needed, at
 // build time or later. Names and numbers are the driver API's, which are

@@ -1,4 +1,5 @@
 //===- GraphPool.h - How many captured graphs are kept ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A program for calls of any size has graphs for each combination of sizes that
 // comes back. Each holds memory of its own, so those that were used least

@@ -1,4 +1,5 @@
 //===- LaunchChoice.h - Which way to launch is the fastest ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decides it from the times of the program's own calls. Each call is launched
 // once, in the way that is asked for here: a program may have effects that

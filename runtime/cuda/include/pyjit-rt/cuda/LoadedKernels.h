@@ -1,4 +1,5 @@
 //===- LoadedKernels.h - A program's kernels on a device --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RT_CUDA_LOADEDKERNELS_H
 #define PYJIT_RT_CUDA_LOADEDKERNELS_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a visit to a GPU checks and times: functions on tssa and what eager answers."""
 
 from __future__ import annotations

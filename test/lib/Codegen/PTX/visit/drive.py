@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks and times a pack on a GPU: torch for memory and truth, the driver by ctypes."""
 
 from __future__ import annotations

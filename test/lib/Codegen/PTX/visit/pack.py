@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles the cases of a visit here, for a machine that has a GPU and no compiler."""
 
 from __future__ import annotations
