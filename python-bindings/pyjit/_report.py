@@ -138,7 +138,8 @@ class Report:
         lines.append(
             '  more: explain(f, detail="guards" | "ir" | "kernels" | "launch" | "all"), report.to_dict(), docs/Explain.md'
         )
-        return [_cut(line) for line in lines[:MOST_LINES]]
+        here = os.path.join(os.getcwd(), "")
+        return [_cut(line.replace(here, "")) for line in lines[:MOST_LINES]]
 
     def _headline(self) -> str:
         breaks, graphs = self.stats["graph_breaks"], self.stats["graphs"]

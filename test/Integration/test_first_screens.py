@@ -91,6 +91,10 @@ def golden() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Any]:
+    """With what a process loads once: the first look at a library's operator is a graph break of its own."""
+    import torchvision.ops
+
+    assert torchvision.ops.nms and torch.ops.torchvision.nms
     return {p.name: p for p in load(["idioms", "state", "modules"])}
 
 

@@ -19,8 +19,17 @@ PyObject *Call::keyword(const char *name) const {
   return nullptr;
 }
 
+/// Whether pybind11 made the function, whose qualified name is that of the
+/// record which it is bound to.
+static bool isBoundToRecord(PyObject *callable) {
+  return PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) &&
+         typeName(PyCFunction_GET_SELF(callable))
+                 .find("pybind11_detail_function_record") != std::string::npos;
+}
+
 std::string pyjit::capture::functionName(PyObject *callable) {
-  PyObject *name = PyObject_GetAttrString(callable, "__qualname__");
+  PyObject *name = PyObject_GetAttrString(
+      callable, isBoundToRecord(callable) ? "__name__" : "__qualname__");
   if (!name) {
     PyErr_Clear();
     name = PyObject_GetAttrString(callable, "__name__");
