@@ -34,6 +34,7 @@ package = os.path.join(config.pyjit_build_dir, "python")
 config.environment["PYTHONPATH"] = package
 for tool in (
     "pyjit-opt",
+    "pyjit-reduce",
     "pyjit-run",
     "pyjit-trace",
     "pyjit-translate",

@@ -29,8 +29,17 @@ typedef struct {
   int32_t threadsPerMultiprocessor; /* 0: likewise */
 } PyjitGpu;
 
+/* How far a program is compiled (pyjit/Compiler/Pipelines.h). */
+typedef enum {
+  PyjitDepthFusion, /* everything */
+  PyjitDepthKernels,
+  PyjitDepthLibrary,
+  PyjitDepthOperators
+} PyjitDepth;
+
 typedef struct {
   uint32_t size; /* sizeof(PyjitCompileOptions), checked */
+  PyjitDepth depth;
   /* Keep eager's intermediate roundings in half-precision chains. */
   uint8_t eagerRounding;
   /* Let lifted sizes keep the values that were recorded. */
@@ -47,6 +56,9 @@ typedef struct {
      empty for none. */
   PyjitString accelerator;
 } PyjitCompileOptions;
+
+/* The depth of a name ("operators", "library", "kernels", "fusion"), or 0. */
+PYJIT_API int pyjitFindDepth(PyjitString name, PyjitDepth *depth);
 
 /* Compiles a trace for this machine's CPU, and for a GPU where it has tensors
    on one; the trace stays as it is. Returns null when it does not compile;

@@ -15,8 +15,25 @@ struct PyjitExecutable {
   std::unique_ptr<compiler::Executable> exe;
 };
 
+static constexpr std::pair<PyjitDepth, compiler::Depth> kDepths[] = {
+    {PyjitDepthOperators, compiler::Depth::Operators},
+    {PyjitDepthLibrary, compiler::Depth::Library},
+    {PyjitDepthKernels, compiler::Depth::Kernels},
+    {PyjitDepthFusion, compiler::Depth::Fusion}};
+
+int pyjitFindDepth(PyjitString name, PyjitDepth *depth) {
+  auto found = compiler::symbolizeDepth(toStringRef(name));
+  for (auto [given, meant] : kDepths)
+    if (found == meant)
+      *depth = given;
+  return found.has_value();
+}
+
 static compiler::CompileOptions convert(const PyjitCompileOptions &given) {
   compiler::CompileOptions options;
+  options.depth = llvm::find_if(kDepths, [&](auto &entry) {
+                    return entry.first == given.depth;
+                  })->second;
   options.eagerRounding = given.eagerRounding;
   options.specializeSizes = given.specializeSizes;
   options.verify = given.verify;

@@ -24,6 +24,25 @@ using namespace pyjit;
 
 namespace pyjit::compiler {
 
+static constexpr std::pair<Depth, StringLiteral> kDepths[] = {
+    {Depth::Operators, "operators"},
+    {Depth::Library, "library"},
+    {Depth::Kernels, "kernels"},
+    {Depth::Fusion, "fusion"}};
+
+StringRef getName(Depth depth) {
+  return llvm::find_if(kDepths,
+                       [&](auto &entry) { return entry.first == depth; })
+      ->second;
+}
+
+std::optional<Depth> symbolizeDepth(StringRef name) {
+  for (auto [depth, known] : kDepths)
+    if (known == name)
+      return depth;
+  return std::nullopt;
+}
+
 /// A tensor program on handles becomes a functional one.
 static void buildFunctional(OpPassManager &manager,
                             const CompileOptions &options) {
@@ -108,6 +127,8 @@ static void buildLibrary(OpPassManager &manager, const CompileOptions &options,
                          Placement placement) {
   // Before anything moves: what the dispatcher did not see is not compiled.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
+  if (options.depth < Depth::Library)
+    return;
   // Vendor calls first: they claim the operators that become their epilogues.
   // Folding and packing round differently, which eager-rounding forbids.
   if (!options.eagerRounding) {
@@ -129,8 +150,21 @@ static ptx::Machine machineOf(const CompileOptions &options) {
   return options.target.gpu ? options.target.gpu->machine : ptx::Machine();
 }
 
+/// Each operation by itself: no loops for fusion's sake, nothing in place.
+static void buildUnfused(OpPassManager &manager,
+                         const CompileOptions &options) {
+  if (options.depth >= Depth::Kernels)
+    manager.addNestedPass<func::FuncOp>(createConvertTSSAToLinalg());
+  // Plans have matmuls that are kernels, whatever else is none.
+  fusion::FusionOutlineOptions alone;
+  alone.maxGroupSize = 1;
+  manager.addPass(fusion::createFusionOutline(alone));
+}
+
 static void buildFuse(OpPassManager &manager, const CompileOptions &options,
                       Placement placement) {
+  if (options.depth < Depth::Fusion)
+    return buildUnfused(manager, options);
   // Weights, packed or not, are arguments now: iterations differ in no more.
   manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
   manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
@@ -225,7 +259,8 @@ enum Uses : unsigned {
   Gpu = 8,
   Accelerator = 16,
   VectorBits = 32,
-  Simulate = 64
+  Simulate = 64,
+  HowFar = 128
 };
 
 template <unsigned kUses>
@@ -264,6 +299,11 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions<kUses>> {
       vectorBits.emplace(*this, "vector-bits",
                          desc("Width of vectors; 0 for what the CPU has"),
                          init(0));
+    if constexpr (kUses & HowFar)
+      depth.emplace(*this, "depth",
+                    desc("How far to compile: operators, library, kernels or "
+                         "fusion (everything)"),
+                    init("fusion"));
     if constexpr (kUses & Simulate)
       simulate.emplace(*this, "simulate",
                        desc("Code for the host, one call a thread"),
@@ -283,10 +323,20 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions<kUses>> {
     if (accelerator)
       options.target.simulatedDevice = accelerator->getValue();
     options.simulatePtx = simulate && *simulate;
+    if (depth)
+      options.depth = orFail(depthNamed(depth->getValue()));
     return options;
   }
 
 private:
+  static llvm::Expected<Depth> depthNamed(StringRef name) {
+    if (auto known = symbolizeDepth(name))
+      return *known;
+    return llvm::createStringError("depth is operators, library, kernels or "
+                                   "fusion, not '" +
+                                   name + "'");
+  }
+
   /// The builder of a pipeline has no other way to refuse an option.
   template <typename T> static T orFail(llvm::Expected<T> value) {
     if (!value)
@@ -295,7 +345,7 @@ private:
   }
 
   std::optional<Option<bool>> eagerRounding, specializeSizes, simulate;
-  std::optional<Option<std::string>> cpu, gpu, accelerator;
+  std::optional<Option<std::string>> cpu, gpu, accelerator, depth;
   std::optional<Option<unsigned>> vectorBits;
 };
 
@@ -326,11 +376,11 @@ void registerPipelines() {
   registerStage<Sizes | Accelerator>(
       Stage::Frontend,
       "A trace becomes guards, mock and a functional tensor program");
-  registerStage<Rounding | Cpu>(
+  registerStage<Rounding | Cpu | HowFar>(
       Stage::Library,
       "Functional tensor programs: what vendor libraries and packed weights "
       "take, what is computed from parameters alone");
-  registerStage<Gpu>(
+  registerStage<Gpu | HowFar>(
       Stage::Fuse,
       "Functional tensor programs to kernels (linalg on tensors) and vendor "
       "calls");
@@ -341,10 +391,10 @@ void registerPipelines() {
       Stage::X86, "Kernels on tensors to kernels in the LLVM dialect");
   registerStage<Gpu | Simulate>(
       Stage::Ptx, "Kernels on tensors to GPU kernels in the LLVM dialect");
-  registerPipeline<Rounding | Sizes | Cpu>(
+  registerPipeline<Rounding | Sizes | Cpu | HowFar>(
       "pyjit-cpu", "All stages, from a trace to machine code for the host",
       buildCpuPipeline);
-  registerPipeline<Rounding | Sizes | Gpu | Accelerator>(
+  registerPipeline<Rounding | Sizes | Gpu | Accelerator | HowFar>(
       "pyjit-cuda",
       "All stages, from a trace to a launch program and code for a GPU",
       buildCudaPipeline);

@@ -100,6 +100,8 @@ LogicalResult restoreOrder(Block &block) {
 }
 
 struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
+  using FusionOutlineBase::FusionOutlineBase;
+
   DenseMap<StringAttr, func::FuncOp> known;
   unsigned next = 0;
 
@@ -182,7 +184,9 @@ struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
   }
 
   LogicalResult outline(Block &block) {
-    Plan plan = makePlan(block);
+    PlanOptions options;
+    options.maxGroupSize = maxGroupSize;
+    Plan plan = makePlan(block, options);
     if (failed(verify(plan)))
       return failure();
     for (const Group &group : plan.groups) {

@@ -281,6 +281,7 @@ def build(
     accelerator: str,
     specialize_sizes: bool,
     verify: bool,
+    depth: str,
 ) -> Specialization:
     """Compiles a captured call. Raises BuildError."""
 

@@ -15,6 +15,7 @@ from pyjit._api import (
     specializations,
     stats,
 )
+from pyjit._bisect import Bisection, bisect
 from pyjit._dynamic import mark_dynamic, mark_static
 from pyjit._errors import CaptureError, CompileError, PyjitWarning
 from pyjit._explain import explain
@@ -25,6 +26,7 @@ from pyjit._statistics import Statistics
 from pyjit._trace import Trace, trace
 
 __all__ = [
+    "Bisection",
     "CaptureError",
     "CompileError",
     "PyjitWarning",
@@ -32,6 +34,7 @@ __all__ = [
     "Report",
     "Statistics",
     "Trace",
+    "bisect",
     "compile",
     "disable",
     "explain",

@@ -7,12 +7,14 @@ from typing import Any, ClassVar, Literal, overload
 
 from torch import Tensor
 
+from pyjit._bisect import Difference
 from pyjit._C import ReasonKind
 from pyjit._explain import Explanation
 from pyjit._reasons import Place
 from pyjit._timings import Timing
 
 __all__ = [
+    "Bisection",
     "CaptureError",
     "CompileError",
     "PyjitWarning",
@@ -20,6 +22,7 @@ __all__ = [
     "Report",
     "Statistics",
     "Trace",
+    "bisect",
     "compile",
     "disable",
     "explain",
@@ -163,6 +166,17 @@ class Report:
     def __contains__(self, words: str) -> bool:
         """Whether the report, with all details, has these words."""
 
+class Bisection:
+    """Which depth of compilation is the first to give another answer than eager; print it."""
+
+    depth: str | None
+    """``operators``, ``library``, ``kernels`` or ``fusion``; None where all answers are eager's."""
+    differences: dict[str, list[Difference]]
+    """What differs, of each depth that ran."""
+    @property
+    def what(self) -> str:
+        """The part of the compiler that the depth adds; empty where no answer differs."""
+
 class Trace:
     """What one monitored run recorded: eager's result, and refgraph text or a reason."""
 
@@ -226,6 +240,23 @@ def disable[F: Callable[..., Any]](fn: F) -> F:
     >>> @pyjit.disable
     ... def log(x):
     ...     print("largest", x.max().item())
+    """
+
+def bisect(
+    fn: Callable[..., Any],
+    *args: Any,
+    options: dict[str, Any] | None = ...,
+    tolerance: float | None = ...,
+    **kwargs: Any,
+) -> Bisection:
+    """Calls copies of ``fn`` in eager and compiled to each depth: which is the first whose answer differs?
+
+    Modules, bound methods' objects and arguments are copied; ``tolerance`` is relative to a tensor's largest element.
+    Raises ``TypeError`` where ``fn`` cannot be called, ``ValueError`` for options that it sets itself.
+
+    >>> import pyjit, torch
+    >>> print(pyjit.bisect(torch.nn.Linear(4, 2), torch.ones(3, 4)))
+    the answers at each depth are eager's, within the tolerance
     """
 
 def explain(fn: Callable[..., Any], detail: Detail | None = ...) -> Explanation:

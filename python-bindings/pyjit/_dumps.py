@@ -159,6 +159,8 @@ class Dumps:
             ],
             "library": ["eager-rounding"] if self.settings.eager_rounding else [],
         }
+        if stage in ("library", "fuse") and self.settings.depth != "fusion":
+            chosen.setdefault(stage, []).append(f"depth={self.settings.depth}")
         if stage in ("fuse", "ptx") and torch.cuda.is_available():
             major, minor = torch.cuda.get_device_capability()
             chosen[stage] = [f"gpu=sm_{major}{minor}"]

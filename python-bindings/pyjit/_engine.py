@@ -621,6 +621,7 @@ class Engine:
                 accelerator="cpu" if self.settings.simulated_device else "",
                 specialize_sizes=specialize_sizes,
                 verify=verifies(),
+                depth=self.settings.depth,
             )
             if self.settings.launch:
                 specialization.prefer_launch(self.settings.launch)

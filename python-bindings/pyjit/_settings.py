@@ -21,6 +21,8 @@ MODES: dict[str, dict[str, Any]] = {
     "max-autotune": {},
     "max-autotune-no-cudagraphs": {"launch": "plain"},
 }
+# How far a program is compiled, each with one thing more than the one before.
+DEPTHS = ("operators", "library", "kernels", "fusion")
 # Options that were renamed; the former names go with the next release.
 FORMER_OPTIONS = {"software_device": "simulated_device"}
 # Other names for the same.
@@ -57,6 +59,11 @@ _TAKES: dict[str, tuple[str, type | None, Callable[[Any], bool]]] = {
         str,
         lambda value: value in LAUNCHES,
     ),
+    "depth": (
+        f"is one of {', '.join(DEPTHS)}",
+        str,
+        lambda value: value in DEPTHS,
+    ),
     "fallback": (
         f"is one of {', '.join(POLICIES)}",
         str,
@@ -77,6 +84,8 @@ class Settings:
     """Raise ``CompileError`` where pyjit's own compiler fails, instead of answering from eager."""
     eager_rounding: bool = False
     """Keep the intermediate roundings of eager PyTorch in half-precision chains."""
+    depth: str = "fusion"
+    """How far to compile, to find what is wrong (``pyjit.bisect``): one of `DEPTHS`."""
     simulated_device: bool = False
     """Launch work on CPU tensors as on a GPU, through a simulated driver (for tests)."""
     launch: str | None = None

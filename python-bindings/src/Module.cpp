@@ -160,19 +160,23 @@ PyObject *build(PyObject *, PyObject *args, PyObject *given) {
   static const char *const keywords[] = {
       "trace",          "objects",  "nargs",       "keyword_names",
       "eager_rounding", "dump_dir", "accelerator", "specialize_sizes",
-      "verify",         nullptr};
+      "verify",         "depth",    nullptr};
   PyjitTrace *trace;
-  const char *dumpDirectory, *accelerator;
+  const char *dumpDirectory, *accelerator, *depth;
   Py_ssize_t nargs;
   PyObject *objects, *keywordNames;
   int eagerRounding, specializeSizes, verify;
   if (!PyArg_ParseTupleAndKeywords(
-          args, given, "O&O!nO$psspp:build", names(keywords), toTrace, &trace,
+          args, given, "O&O!nO$psspps:build", names(keywords), toTrace, &trace,
           &PyList_Type, &objects, &nargs, &keywordNames, &eagerRounding,
-          &dumpDirectory, &accelerator, &specializeSizes, &verify))
+          &dumpDirectory, &accelerator, &specializeSizes, &verify, &depth))
     return nullptr;
   PyjitCompileOptions options{};
   options.size = sizeof options;
+  if (!pyjitFindDepth(toString(depth), &options.depth)) {
+    PyErr_Format(PyExc_ValueError, "build: unknown depth '%s'", depth);
+    return nullptr;
+  }
   options.eagerRounding = eagerRounding;
   options.specializeSizes = specializeSizes;
   options.verify = verify;
@@ -294,9 +298,8 @@ PyMethodDef methods[] = {
      "Runs one monitored call, recorded in segments."},
     {"build", method(build), METH_VARARGS | METH_KEYWORDS,
      "build(trace, objects, nargs, keyword_names, *, eager_rounding, dump_dir, "
-     "accelerator, specialize_sizes, verify) -> Specialization\nCompiles a "
-     "captured call. "
-     "Raises BuildError."},
+     "accelerator, specialize_sizes, verify, depth) -> Specialization\n"
+     "Compiles a captured call. Raises BuildError."},
     {"cross_compile", crossCompile, METH_VARARGS,
      "cross_compile(trace, capability, eager_rounding=False, "
      "specialize_sizes=False) "

@@ -159,6 +159,7 @@ def test_threads_share_a_context() -> None:
                     accelerator="",
                     specialize_sizes=False,
                     verify=True,
+                    depth="fusion",
                 )
                 str(segment.trace)
         except Exception as error:

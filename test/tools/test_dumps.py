@@ -16,6 +16,7 @@ import pyjit
 import pytest
 import torch
 import torch.nn.functional as F
+from pyjit._settings import DEPTHS
 from safetensors import safe_open
 
 ON_HOST = ["trace", "frontend", "library", "fuse", "x86"]
@@ -161,6 +162,25 @@ def test_options_are_told(tmp_path: Path, bin_dir: Path) -> None:
     made = {stage["stage"]: stage.get("make", "") for stage in entry["stages"]}
     assert made["library"].endswith('--pyjit-library="eager-rounding"')
     check(bin_dir, tmp_path, entry, program(x), ON_HOST)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_depths_are_told(depth: str, tmp_path: Path, bin_dir: Path) -> None:
+    """A dump of a program compiled less far says so, and each can be run to any depth."""
+    program, x = Encoder().eval(), make(0, 2, 5, 16)
+    entry, *_ = dump(tmp_path, program, [(x,)], depth=depth)
+    made = {stage["stage"]: stage.get("make", "") for stage in entry["stages"]}
+    option = "" if depth == "fusion" else f'="depth={depth}"'
+    assert made["library"].endswith(f"--pyjit-library{option}")
+    assert made["fuse"].endswith(f"--pyjit-fuse{option}")
+    check(bin_dir, tmp_path, entry, program(x), ON_HOST)
+    frontend = entry["stages"][1]["file"]
+    saved = tmp_path / f"at-{depth}-"
+    command = f"pyjit-run {frontend} --inputs={entry['inputs']} --depth={depth} --save={saved}"
+    run(bin_dir, tmp_path, command)
+    for index, expected in enumerate(program(x)):
+        given = torch.from_numpy(np.load(f"{saved}{index}.npy"))
+        torch.testing.assert_close(given, expected)
 
 
 def test_names_of_inputs(tmp_path: Path) -> None:

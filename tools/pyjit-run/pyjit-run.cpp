@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //   pyjit-run FILE.mlir --entry f --arg x.npy --arg w.safetensors:fc.weight
-//             [--save prefix] [--device-launch plain|copy|table|update]
+//             [--save prefix] [--depth operators|library|kernels]
+//             [--device-launch plain|copy|table|update]
 //   pyjit-run FILE.mlir --inputs inputs.safetensors
 //   pyjit-run FILE.mlir --entry f --print-launch [--chip sm_90]
 //
@@ -24,6 +25,7 @@
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 #include "pyjit-rt/HostExecutor.h"
+#include "pyjit/Compiler/Pipelines.h"
 #include "pyjit/Compiler/Session.h"
 
 #include "mlir/IR/Builders.h"
@@ -76,6 +78,13 @@ static cl::opt<std::string>
          cl::desc("With --print-launch: compile for this GPU (sm_90), which "
                   "need not be here"),
          cl::init(""), cl::cat(runOptions));
+
+static cl::opt<std::string>
+    depthName("depth",
+              cl::desc("How far to compile: operators (each by Torch), library "
+                       "(vendor calls are planned), kernels (one for each "
+                       "operation) or fusion (everything)"),
+              cl::init("fusion"), cl::cat(runOptions));
 
 namespace {
 
@@ -354,6 +363,11 @@ int main(int argc, char **argv) {
   if (!target)
     return fail(toString(target.takeError()));
   options.target = *target;
+  auto depth = compiler::symbolizeDepth(depthName);
+  if (!depth)
+    return fail("--depth takes operators, library, kernels or fusion, not '" +
+                depthName + "'");
+  options.depth = *depth;
 
   compiler::Session session(options);
   SourceMgr sources;

@@ -15,9 +15,24 @@
 
 namespace pyjit::compiler {
 
+/// How far a program is compiled; behind that it runs by the simplest means
+/// that there are. Each adds one thing to the one before, so the first that
+/// gives a wrong answer names what is wrong (`pyjit.bisect`).
+enum class Depth {
+  Operators, ///< each operator is a call of Torch's own
+  Library,   ///< calls of vendor libraries are planned, parameters prepared
+  Kernels,   ///< what can be a kernel is one, each operation its own
+  Fusion     ///< operations share kernels, and write in place: everything
+};
+
+/// The name of a depth: `operators`, `library`, `kernels`, `fusion`.
+llvm::StringRef getName(Depth depth);
+std::optional<Depth> symbolizeDepth(llvm::StringRef name);
+
 /// What a compilation may vary.
 struct CompileOptions {
   Target target;
+  Depth depth = Depth::Fusion;
   /// Keep eager's intermediate roundings in half-precision chains.
   bool eagerRounding = false;
   /// Compile for the recorded sizes only.

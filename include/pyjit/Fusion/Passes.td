@@ -61,6 +61,10 @@ def FusionOutline : Pass<"fusion-outline", "mlir::ModuleOp"> {
     %1 = call @kernel_0(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
   }];
+  let options = [
+    Option<"maxGroupSize", "max-group-size", "unsigned", "48",
+           "Operations in a kernel; 1: each operation is one">
+  ];
   let statistics = [
     Statistic<"numKernels", "kernels", "Kernels made">,
     Statistic<"numShared", "shared", "Calls of a kernel that existed already">
