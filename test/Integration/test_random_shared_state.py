@@ -6,13 +6,15 @@ caller keeps gradients of results, hangs hooks on them, writes them (by way of a
 and `.detach()`), and goes backward from some of them, in any order. Compared are values, gradients, the order in
 which hooks were called and what they saw, who shares memory and a version counter with whom, and errors.
 
-Everything is in double precision. A story ends where eager raises.
+Everything is in double precision. A story is a few scenes, each of which calls the program and is played several
+times. Where eager raises, a scene ends, and the next one begins with new leaves.
 
 A fifth of PYJIT_EXAMPLES is the number of stories.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections.abc import Callable
@@ -25,6 +27,8 @@ import torch.nn.functional as F
 from Integration.harness import Raised, attempt, module_of
 
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "100"))
+SCENES, TURNS = 3, 4
+Entries = list[tuple[str, Any]]
 SHAPE = (4, 6)
 Tensor = torch.Tensor
 
@@ -83,45 +87,57 @@ def lines_of(rng: random.Random) -> tuple[list[str], list[str]]:
     return lines, shown
 
 
+def source_of(lines: list[str], shown: list[str]) -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return (
+        "import torch\nimport torch.nn.functional as F\n"
+        f"def f(x, w, s):\n{body}    return [{', '.join(shown)}]\n"
+    )
+
+
+def make_leaves(requires: list[bool], seed: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    shapes: list[tuple[int, ...]] = [SHAPE, (6, 6), ()]
+    made = [
+        torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes
+    ]
+    return [
+        leaf.requires_grad_(wanted) for leaf, wanted in zip(made, requires, strict=True)
+    ]
+
+
 class Story:
     def __init__(self, seed: int, compile: Callable[[Any], Any]) -> None:
+        self.seed = seed
         self.rng = random.Random(seed)
-        self.lines, self.shown = lines_of(self.rng)
-        body = "".join(f"    {line}\n" for line in self.lines)
-        self.source = (
-            "import torch\nimport torch.nn.functional as F\n"
-            f"def f(x, w, s):\n{body}    return [{', '.join(self.shown)}]\n"
-        )
-        self.call = compile(module_of(self.source).f)
-        torch.manual_seed(seed)
-        make = lambda *shape: torch.randn(shape, dtype=torch.float64)
-        self.leaves = [make(*SHAPE), make(6, 6), make()]
-        for leaf, share in zip(self.leaves, (0.9, 0.8, 0.5), strict=True):
-            leaf.requires_grad_(self.rng.random() < share)
-        self.seen: list[tuple[str, Any]] = []
+        # One that raises whenever it is called tells nothing of what leaves it.
+        while True:
+            self.source = source_of(*lines_of(self.rng))
+            self.requires = [self.rng.random() < share for share in (0.9, 0.8, 0.5)]
+            call = module_of(self.source).f
+            made = attempt(call, *make_leaves(self.requires, seed))
+            if not isinstance(made, Raised):
+                break
+        self.call = compile(call)
+        self.scenes = [self.rng.getrandbits(32) for _ in range(SCENES)]
+
+    def play(self, scene: int, most: int | None = None) -> tuple[Entries, int]:
+        """What is seen, and the number of acts: no more than `most`."""
+        self.seen: Entries = []
+        self.rng.seed(self.scenes[scene])
+        self.leaves = make_leaves(self.requires, self.seed + scene)
+        return self.seen, self.act(most)
 
     def show(self, what: str, value: Any) -> None:
         if isinstance(value, Tensor):
             value = value.detach().clone().contiguous()
         self.seen.append((what, value))
 
-    def tell(self) -> list[tuple[str, Any]]:
-        scenes = [self.rng.getrandbits(32) for _ in range(3)]
-        for turn in range(4):  # what has been seen before is what hits
-            for scene in scenes:
-                self.rng.seed(scene)
-                for leaf in self.leaves:
-                    leaf.grad = None
-                self.show("turn", turn)
-                if not self.act():
-                    return self.seen
-        return self.seen
-
-    def act(self) -> bool:
+    def act(self, most: int | None) -> int:
         made = attempt(self.call, *self.leaves)
         if isinstance(made, Raised):
             self.show("call", made)
-            return False
+            return 0
         self.results: list[Tensor] = made  # type: ignore[assignment]
         self.describe()
         self.kept: set[int] = set()
@@ -129,13 +145,15 @@ class Story:
         self.heard: list[tuple[int, Tensor]] = []
         for _ in range(self.rng.randint(1, 3)):
             self.watch()
-        for _ in range(self.rng.randint(1, 5)):
-            number = self.rng.random()
-            act = self.write if number < 0.35 else self.watch if number < 0.45 else self.backward  # fmt: skip
+        for number in range(self.rng.randint(1, 5)):
+            if number == most:
+                return number
+            choice = self.rng.random()
+            act = self.write if choice < 0.35 else self.watch if choice < 0.45 else self.backward  # fmt: skip
             if not act():
-                return False
+                return number + 1
         self.describe()
-        return True
+        return 5
 
     def describe(self) -> None:
         results = self.results
@@ -236,9 +254,7 @@ def is_excused(want: object, source: str) -> bool:
     return written or "second time" in want.text
 
 
-def difference(
-    source: str, want: list[tuple[str, Any]], have: list[tuple[str, Any]]
-) -> str | None:
+def difference(source: str, want: Entries, have: Entries) -> str | None:
     for number, (w, h) in enumerate(zip(want, have, strict=False)):
         where = f"step {number}: eager {w}, pyjit {h}"
         if w[0] != h[0]:
@@ -247,8 +263,12 @@ def difference(
         if is_excused(w, source):
             return None
         if isinstance(w, Raised) and isinstance(h, Raised):
-            # Of two things that are wrong, either may be told first.
-            if "second time" in h.text and "modified by" in w.text:
+            # Of two things that are wrong, either may be told first. A node that has saved one of several views tells of
+            # the write as of those; ours has saved what that is a view of.
+            other = "second time" if "modified by" in w.text else "modified by"
+            if other in h.text and (
+                "modified by" in w.text or "multiple views" in w.text
+            ):
                 return None
             w, h = kind_of(w), kind_of(h)
         if isinstance(w, Tensor) and isinstance(h, Tensor):
@@ -273,14 +293,19 @@ def find(seed: int) -> tuple[str | None, int]:
         compiled.append(pyjit.compile(f))
         return compiled[-1]
 
-    eager = Story(seed, lambda f: f)
-    want = eager.tell()
-    have = Story(seed, compile).tell()
-    found = difference(eager.source, want, have)
+    eager, story = Story(seed, lambda f: f), Story(seed, compile)
+    found = None
+    for turn, scene in itertools.product(range(TURNS), range(SCENES)):
+        want, acts = eager.play(scene)
+        have, _ = story.play(scene, acts)
+        if found := difference(eager.source, want, have):
+            found = f"turn {turn}, scene {scene}, {found}"
+            break
     stats = pyjit.stats(compiled[0])
     if any("compiler failed" in reason for reason in stats["eager_reasons"]):
         found = str(stats["eager_reasons"])
-    return found and f"seed {seed}\n{eager.source}{found}", stats["hits"]
+    text = f"seed {seed}\nleaves that require grad: {eager.requires}\n{eager.source}{found}"
+    return found and text, stats["hits"]
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES // 5))
@@ -290,12 +315,17 @@ def test_random_shared_state(seed: int) -> None:
 
 
 # Each met something that was wrong once.
-@pytest.mark.parametrize("seed", [])
+FOUND_BEFORE = (
+    132, 403, 731, 802, 846, 1346, 2054, 2244, 2652, 3083, 3108, 3272, 3655, 3675,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", FOUND_BEFORE)
 def test_found_before(seed: int) -> None:
     found, _ = find(seed)
     assert not found, found
 
 
 def test_stories_hit() -> None:
-    """Stories that go on, of which half do: the others end where eager raises in the first call."""
-    assert sum(find(seed)[1] for seed in range(10)) > 20
+    """What a scene does it has done before in all turns but the first: of all calls, half are answered."""
+    assert sum(find(seed)[1] for seed in range(10)) >= 10 * SCENES * TURNS / 2

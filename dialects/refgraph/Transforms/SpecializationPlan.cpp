@@ -5,6 +5,7 @@
 #include "dialects/refgraph/IR/PythonValues.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorFacts.h"
+#include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/OperatorNames.h"
 #include "pyjit/Operators/Raises.h"
 
@@ -284,6 +285,56 @@ SpecializationPlan::getDistance(Value value, Value base,
   return getSymbolicOffset(value) - begin;
 }
 
+/// Whether the result shows an operand's memory, and autograd is not told: it
+/// is a tensor of its own (`_unsafe_view`).
+static bool isUntoldView(TensorOp call) {
+  const operators::OperatorInfo *info =
+      operators::lookupOperator(call.getOverload());
+  if (!info || call.getAliases().size() != 1 ||
+      operators::lookupFacts(call.getOverload()).wholeView)
+    return false;
+  return llvm::none_of(info->arguments,
+                       [](const auto &argument) { return argument.aliased; });
+}
+
+/// The tensor that autograd knows the members of a group as views of: the first
+/// of the group, or, where that does not escape, an untold view of it that all
+/// of them are made of.
+Value SpecializationPlan::findOwner(ArrayRef<Value> members,
+                                    Value group) const {
+  auto ownerOf = [&](Value value) {
+    while (value != group) {
+      auto call = value.getDefiningOp<TensorOp>();
+      if (!call || call.getAliases().size() != 1)
+        return group;
+      if (isUntoldView(call))
+        return value;
+      value = getNode(call.getInputs()[call.getAliases()[0]]);
+    }
+    return group;
+  };
+  Value owner = ownerOf(members.front());
+  bool isAlls = llvm::all_of(
+      members, [&](Value member) { return ownerOf(member) == owner; });
+  bool isWhole = cast<TensorType>(getLatest(owner).getType()).isDense();
+  return isAlls && isWhole ? owner : group;
+}
+
+/// Whether something besides views is computed of the view's memory: a node may
+/// have saved that.
+bool SpecializationPlan::isReadBesides(TraceOp trace, Value view) const {
+  Type element = cast<TensorType>(view.getType()).getElementType();
+  return llvm::any_of(getCalls(trace), [&](TensorOp call) {
+    if (!call.getAliases().empty())
+      return false;
+    return llvm::any_of(call.getInputs(), [&](Value input) {
+      auto type = dyn_cast<TensorType>(input.getType());
+      return type && type.getElementType() == element &&
+             getGroup(input) == getGroup(view);
+    });
+  });
+}
+
 /// Decides for each tensor that escapes where the mock takes it from. One that
 /// is the only one of its memory to escape may be a tensor of its own, unless
 /// gradients flow: nodes may have saved its memory, which somebody writes then.
@@ -312,15 +363,15 @@ LogicalResult SpecializationPlan::planResults(TraceOp trace) {
     bases.push_back(*base);
   }
   llvm::SetVector<Value> differentiable = findDifferentiable(trace);
-  for (auto &[root, members] : fresh) {
+  for (auto &[group, members] : fresh) {
+    Value root = findOwner(members, group);
     auto type = cast<TensorType>(getLatest(members.front()).getType());
     if (members.size() == 1) {
       Value only = members.front();
-      if (only != root && !differentiable.empty() && isDetachedPart(only, root))
-        shown[only] = StringAttr::get(trace.getContext(), "detached");
-      else if (only == root ||
-               (type.isDense() && !(differentiable.contains(only) &&
-                                    letsGradientsPass(only, root)))) {
+      bool isTied = differentiable.contains(only)
+                        ? letsGradientsPass(only, root)
+                        : !differentiable.empty() && isReadBesides(trace, only);
+      if (only == root || (type.isDense() && !isTied)) {
         results.push_back(only);
         continue;
       }
@@ -431,14 +482,6 @@ bool SpecializationPlan::letsGradientsPass(Value value, Value base) const {
     value = getNode(source);
   }
   return true;
-}
-
-/// Whether `value` is `detach()` of `base`, which requires grad, or of a view
-/// of it.
-bool SpecializationPlan::isDetachedPart(Value value, Value base) const {
-  auto call = getNode(value).getDefiningOp<TensorOp>();
-  return call && call.getOverload() == operators::aten::detach &&
-         call.getNoGrad() && letsGradientsPass(call.getInputs()[0], base);
 }
 
 /// Else, of operators nothing is said as far as gradients go.

@@ -99,7 +99,9 @@ private:
   llvm::SetVector<mlir::Value> findDifferentiable(TraceOp trace) const;
   void planGradients(TraceOp trace);
   bool letsGradientsPass(mlir::Value value, mlir::Value base) const;
-  bool isDetachedPart(mlir::Value value, mlir::Value base) const;
+  bool isReadBesides(TraceOp trace, mlir::Value view) const;
+  mlir::Value findOwner(llvm::ArrayRef<mlir::Value> members,
+                        mlir::Value group) const;
   void planGradientViews(TraceOp trace);
   void markNeeded(TraceOp trace);
   void listExternals(TraceOp trace);

@@ -57,9 +57,9 @@ std::string viewShownAs(const at::TensorBase &t, bool gradMode) {
 }
 
 /// How autograd sees a tensor that shares memory with `other`, which the call
-/// was given or made first.
-std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
-                    bool gradMode) {
+/// was given.
+std::string shownAsPart(const at::TensorBase &t, const at::TensorBase &other,
+                        bool gradMode) {
   if (!t.is_view())
     return "detached";
   if (baseOf(t) != baseOf(other))
@@ -112,7 +112,7 @@ public:
                              "it leaves one of several views, whose base was "
                              "written");
     findExternals();
-    findFirst();
+    findMade();
     for (const at::Tensor &t : impl.leaving)
       checkLeaf(t);
     for (const at::Tensor &t : impl.leaving)
@@ -123,7 +123,7 @@ public:
 
 private:
   void findExternals();
-  void findFirst();
+  void findMade();
   void checkLeaf(const at::Tensor &t);
   bool isReached(const at::Tensor &leaf) const;
   void writeTensor(const at::Tensor &t, const TensorInfo &info);
@@ -134,13 +134,14 @@ private:
   bool requiresGrad(const at::Tensor &t, const void *memory) const;
   bool overlapsItself(const void *memory) const;
   const at::TensorBase *findBase(const at::Tensor &t, const void *memory) const;
+  std::string shownAs(const at::Tensor &t, const TensorInfo &info) const;
 
   Impl &impl;
   Recording &recording;
-  /// By memory: the external tensors, in the order of their values; the tensor
-  /// of the call's own that others are shown as views of.
+  /// By memory: the external tensors, in the order of their values.
   std::map<const void *, std::vector<at::TensorBase>> externals;
-  std::map<const void *, at::TensorBase> first;
+  /// The memory of the tensors of the call's own that were made with it.
+  std::set<const void *> made;
   /// Who was written most often.
   std::map<Counter, std::pair<const TensorInfo *, int64_t>> counts;
 };
@@ -161,33 +162,39 @@ void LeavingTensors::findExternals() {
   }
 }
 
-void LeavingTensors::findFirst() {
-  std::map<const void *, int> values;
-  for (const at::Tensor &t : impl.leaving) {
-    const TensorInfo *info = impl.find(t);
-    if (!info || info->data || t.is_view() || externals.count(memoryOf(*info)))
-      continue;
-    auto [value, isNew] = values.emplace(memoryOf(*info), info->value);
-    if (!isNew && value->second < info->value)
-      continue;
-    value->second = info->value;
-    first.insert_or_assign(memoryOf(*info), t);
-  }
+void LeavingTensors::findMade() {
+  for (const at::Tensor &t : impl.leaving)
+    if (const TensorInfo *info = impl.find(t);
+        info && !info->external && !info->isView)
+      made.insert(memoryOf(*info));
 }
 
-/// The tensor of this memory that `t` is shown as a view of. Of several
-/// external ones, which may be views of each other or not, that of its base.
+/// The external tensor of this memory that `t` is shown as a view of, or null:
+/// of several, which may be views of each other or not, that of its base.
 const at::TensorBase *LeavingTensors::findBase(const at::Tensor &t,
                                                const void *memory) const {
   auto known = externals.find(memory);
-  if (known == externals.end()) {
-    auto own = first.find(memory);
-    return own == first.end() ? nullptr : &own->second;
-  }
+  if (known == externals.end())
+    return nullptr;
   auto same = std::find_if(
       known->second.begin(), known->second.end(),
       [&](const at::TensorBase &other) { return baseOf(t) == baseOf(other); });
   return same == known->second.end() ? &known->second.front() : &*same;
+}
+
+/// How autograd sees a tensor that shares memory with the one that was made
+/// with it.
+std::string LeavingTensors::shownAs(const at::Tensor &t,
+                                    const TensorInfo &info) const {
+  if (t.is_inference())
+    return "";
+  auto base = impl.tensors.find(const_cast<c10::TensorImpl *>(baseOf(t)));
+  // A part is a tensor of its own where nobody sees what it is a part of.
+  bool detached = base != impl.tensors.end() && base->second.isView &&
+                  (!base->second.isPart || made.count(memoryOf(info)));
+  if (detached)
+    return t.is_view() ? "view of detached" : "detached";
+  return t.is_view() ? viewShownAs(t, impl.state.gradMode) : "";
 }
 
 /// Whether a backward behind the call could begin at something that leaves, and
@@ -245,10 +252,10 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
   const at::TensorBase *other = findBase(t, memory);
   if (info.data)
     how = "data";
-  else if (other && !other->is_same(t) && !t.is_inference())
-    how = shownAs(t, *other, impl.state.gradMode);
-  else if (!other && t.is_view() && !t.is_inference())
-    how = viewShownAs(t, impl.state.gradMode);
+  else if (!other)
+    how = shownAs(t, info);
+  else if (!t.is_inference())
+    how = shownAsPart(t, *other, impl.state.gradMode);
   if (!how.empty())
     recording.add(PyjitShownOp{.tensor = info.value, .mode = view(how)});
   // What a view requires follows from its base, unless it is a detached one.

@@ -268,8 +268,36 @@ refgraph.trace @lone_detached {
   %r = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
   %d = refgraph.tensor_op "aten::detach"(%r) aliases [0] {no_grad, traits = ["pure", "relation"]} : (!T) -> !T
   %y = refgraph.tensor_op "aten::sin"(%r) {traits = ["pure"]} : (!T) -> !T
+  refgraph.shown %d "detached" : !T
   refgraph.differentiable %y : !T
   %t = refgraph.create "tuple" [%d, %y] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!M = !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
+!R = !refgraph.tensor<[2], [1], f32, "cpu">
+
+// What `_unsafe_view` gives is no view to autograd: it is a result, of which
+// others are views.
+// CHECK-LABEL: refgraph.mock @untold
+// CHECK-SAME:    results(%[[M:[^:]*]]: !refgraph.tensor<[2, 2]{{.*}}, %{{.*}}) {
+// CHECK-NEXT:    %[[V:.*]] = refgraph.view %[[M]] offset 2
+// CHECK-NEXT:    refgraph.create "tuple" [%[[M]], %[[V]],
+refgraph.trace @untold {
+  %e = refgraph.external
+  refgraph.state {grad_mode = true}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %c = refgraph.tensor_op "aten::clone"(%x, none) {traits = ["pure"]} : (!T) -> !T
+  %m = refgraph.tensor_op "aten::_unsafe_view"(%c, [2 : i64, 2 : i64]) aliases [0] {traits = ["pure", "relation"]} : (!T) -> !M
+  %v = refgraph.tensor_op "aten::select.int"(%m, 0 : i64, 1 : i64) aliases [0] {offsets = array<i64: 2>, traits = ["pure", "relation"]} : (!M) -> !R
+  %y = refgraph.tensor_op "aten::sin"(%m) {traits = ["pure"]} : (!M) -> !M
+  refgraph.differentiable %m : !M
+  refgraph.differentiable %v : !R
+  refgraph.differentiable %y : !M
+  %t = refgraph.create "tuple" [%m, %v, %y] : (!M, !R, !M) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
 
