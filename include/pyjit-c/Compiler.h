@@ -133,9 +133,10 @@ PYJIT_API size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
 
 /* Where an argument of the backward program comes from. */
 typedef enum {
-  PyjitBackwardInput,   /* an input of the main program */
-  PyjitBackwardResult,  /* a result of it, shown or saved */
-  PyjitBackwardGradient /* the gradient of a result of it */
+  PyjitBackwardInput,    /* an input of the main program */
+  PyjitBackwardResult,   /* a result of it, shown or saved */
+  PyjitBackwardGradient, /* the gradient of a result of it */
+  PyjitBackwardSeen      /* the memory that an input of it showed then */
 } PyjitBackwardSource;
 
 typedef struct {

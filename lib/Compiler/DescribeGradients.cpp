@@ -109,6 +109,7 @@ Executable::Gradients compiler::describeGradients(func::FuncOp forward,
   gradients.numResults = forward.getNumResults() - uint32_t(saved.getInt());
   static constexpr std::pair<StringRef, PyjitBackwardSource> kSources[] = {
       {attribute::kInput, PyjitBackwardInput},
+      {attribute::kSeen, PyjitBackwardSeen},
       {attribute::kResult, PyjitBackwardResult},
       {attribute::kGradient, PyjitBackwardGradient}};
   for (unsigned i = 0; i < backward.getNumArguments(); ++i)

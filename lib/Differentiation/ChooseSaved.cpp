@@ -4,6 +4,7 @@
 #include "ChooseSaved.h"
 
 #include "MinCut.h"
+#include "SeenInputs.h"
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Calls.h"
@@ -123,14 +124,16 @@ private:
     for (Operation &op : llvm::reverse(block.without_terminator()))
       if (program.isBackward.contains(&op) ||
           ((isa<tssa::AccessOp>(op) || !program.isForward.contains(&op)) &&
-           llvm::any_of(op.getResults(),
-                        [&](Value result) { return read.contains(result); })))
+           llvm::any_of(op.getResults(), [&](Value result) {
+             return read.contains(result) && !getSeenInput(result);
+           })))
         program.forEachOperand(&op, add);
   }
 
   /// In memory anyway, as long as somebody keeps it, who may write it.
   bool isKnown(Value value) const {
-    return isa<BlockArgument>(value) || shown.contains(value);
+    return isa<BlockArgument>(value) || shown.contains(value) ||
+           getSeenInput(value);
   }
 
   /// Whether an operation reads memory that somebody may write.
@@ -201,6 +204,8 @@ public:
 
 private:
   void add(Operation *op) {
+    if (op->getNumResults() == 1 && getSeenInput(op->getResult(0)))
+      return add(op->getResult(0), FlowNetwork::kUnlimited);
     // What only gradients need is computed once wherever that is.
     int64_t repeat = isOfItsTime(op)                   ? FlowNetwork::kUnlimited
                      : !program.isForward.contains(op) ? 0

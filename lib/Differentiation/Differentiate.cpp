@@ -4,6 +4,7 @@
 #include "pyjit/Differentiation/Passes.h"
 
 #include "ReverseSweep.h"
+#include "SeenInputs.h"
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Operators/OperatorFacts.h"
@@ -39,6 +40,8 @@ public:
   LogicalResult build() {
     if (failed(checkNumbers()))
       return failure();
+    if (markResults)
+      markSeenInputs(function);
     sweep.findActive(
         llvm::map_to_vector(inputs.asArrayRef(), [&](int64_t number) -> Value {
           return function.getArgument(number);

@@ -4,6 +4,7 @@
 #include "pyjit/Differentiation/Passes.h"
 
 #include "ChooseSaved.h"
+#include "SeenInputs.h"
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Calls.h"
@@ -50,6 +51,7 @@ public:
   LogicalResult run() {
     // What no gradient came of is not to be given anything.
     tssa::eraseUnused(block);
+    mergeSeenInputs(block);
     findBackward();
     findForward();
     std::tie(saved, repeated) = chooseSaved(*this);
@@ -274,6 +276,8 @@ private:
     for (Value value : saved)
       if (auto argument = dyn_cast<BlockArgument>(value))
         take(value, attribute::kInput, argument.getArgNumber());
+      else if (BlockArgument input = getSeenInput(value))
+        take(value, attribute::kSeen, input.getArgNumber());
       else
         take(value, attribute::kResult, numberOfSaved(value));
     for (BlockArgument gradient : gradients)
@@ -290,7 +294,7 @@ private:
     for (auto [i, source] : llvm::enumerate(sources)) {
       function.setArgAttr(i, source.first,
                           builder.getI64IntegerAttr(source.second));
-      if (source.first == attribute::kInput)
+      if (source.first == attribute::kInput || source.first == attribute::kSeen)
         for (StringRef name : {attribute::kDevice, attribute::kElements})
           if (Attribute known = joint.getArgAttr(source.second, name))
             function.setArgAttr(i, name, known);
@@ -303,7 +307,7 @@ private:
   /// the numbers behind.
   void numberResults() {
     for (Value value : saved)
-      if (!isa<BlockArgument>(value) &&
+      if (!isa<BlockArgument>(value) && !getSeenInput(value) &&
           !llvm::is_contained(shownResults(), value))
         added.push_back(value);
     Builder builder(joint.getContext());

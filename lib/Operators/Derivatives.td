@@ -368,6 +368,7 @@ foreach name = ["clone", "_to_copy", "contiguous", "to.dtype", "to.dtype_layout"
   def : OfSelf<name, (Value $grad)>;
 def : Derivative<"pyjit::written", "self", (Value $grad)>;
 def : Derivative<"pyjit::unwritten", "self", (Value $grad)>;
+def : Derivative<"pyjit::seen", "self", (Value $grad)>;
 def : Derivative<"aten::copy", "src", (Value $grad)>;
 def : Derivative<"aten::fill.Tensor", "value", (Value $grad)>;
 foreach name = ["copy", "fill.Tensor", "fill.Scalar", "zero"] in

@@ -237,6 +237,8 @@ def : KeptWhole<One<["linear", "layer_norm", "group_norm", "batch_norm",
                      "max_pool2d", "rms_norm"]>.Of>;
 // Fills its result behind the dispatcher's back.
 def : TransposesWeight<One<["linear"]>.Of>;
+def : SavesViews<"Linear", One<["linear"]>.Of>;
+def : SavesViews<"Matmul", One<["matmul"]>.Of>;
 def : KeptWhole<One<["max_pool1d"]>.Of>;
 // Restride their results in place.
 def : KeptWhole<One<["adaptive_avg_pool2d", "adaptive_avg_pool3d"]>.Of>;

@@ -322,6 +322,11 @@ class KeptWithSizes<list<string> operators> : Flag<operators>;
 /// Of one that is recorded whole: one of its parts transposes the weight, its
 /// second operand. Autograd comes to that behind the bias.
 class TransposesWeight<list<string> operators> : Flag<operators>;
+/// Of one that is recorded whole: its parts are given views of operands, and
+/// autograd saves these views. Of which operands is said by a function of
+/// lib/Differentiation/SeenInputs.cpp.
+class SavesViews<string rule, list<string> operators>
+    : Choice<rule, operators>;
 /// Of a composite whose parts are recorded: what sizes the parts are given
 /// (python-bindings/capture/tensors/Composites.cpp). `Transparent`: nothing but
 /// what the composite was given, and they are the same parts for all sizes other

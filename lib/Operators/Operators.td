@@ -414,6 +414,10 @@ def : Op<"pyjit::unwritten", (Value $self)>;
 // passes on to what `self` was.
 def : Schema<"pyjit::written(Tensor value, Tensor self) -> Tensor">;
 def : Op<"pyjit::written", (Value $value)>;
+// An input as the call finds it: the memory that it shows then, whatever it is
+// made to show later (`x.data = y`). For a backward program.
+def : Schema<"pyjit::seen(Tensor self) -> Tensor">;
+def : Op<"pyjit::seen", (Value $self)>;
 // Group norm of groups x channels x points; eager multiplies the mean by the
 // weight before it subtracts it, which shows where a weight is infinite.
 def : Schema<"pyjit::grouped_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> Tensor">;

@@ -124,6 +124,7 @@ private:
   static BackwardProgram::Source sourceOf(PyjitBackwardSource source) {
     using Source = BackwardProgram::Source;
     return source == PyjitBackwardInput    ? Source::Input
+           : source == PyjitBackwardSeen   ? Source::Seen
            : source == PyjitBackwardResult ? Source::Result
                                            : Source::Gradient;
   }

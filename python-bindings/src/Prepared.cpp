@@ -157,12 +157,13 @@ bool Prepared::wantsBarrier(size_t i, const Source *last,
 
 /// References to the sources that write nothing: the caller's, those of
 /// accumulators, which write gradients, and of nodes that saved them.
-std::unordered_map<const c10::TensorImpl *, size_t>
+std::unordered_map<const c10::TensorImpl *, rt::SavedInputs::References>
 Prepared::countReaders(const at::Tensor *inputs) const {
-  std::unordered_map<const c10::TensorImpl *, size_t> owned;
+  std::unordered_map<const c10::TensorImpl *, rt::SavedInputs::References>
+      owned;
   bool saved = false;
   for (uint32_t source : sources) {
-    size_t &count = owned[inputs[source].unsafeGetTensorImpl()];
+    size_t &count = owned[inputs[source].unsafeGetTensorImpl()].tensor;
     bool isLeaf = inputs[source].requires_grad() && inputs[source].is_leaf();
     if (isLeaf && !count &&
         torch::autograd::impl::try_get_grad_accumulator(inputs[source]))
@@ -177,8 +178,7 @@ Prepared::countReaders(const at::Tensor *inputs) const {
 
 /// The sources as they are now, with barriers where they can and should be.
 std::shared_ptr<Prepared::State> Prepared::observe(const at::Tensor *inputs) {
-  std::unordered_map<const c10::TensorImpl *, size_t> owned =
-      countReaders(inputs);
+  auto owned = countReaders(inputs);
   auto state = std::make_shared<State>();
   for (size_t i = 0; i < sources.size(); ++i) {
     const at::Tensor &input = inputs[sources[i]];

@@ -65,7 +65,7 @@ public:
 
 private:
   bool fresh(State &state, const at::Tensor *inputs) const;
-  std::unordered_map<const c10::TensorImpl *, size_t>
+  std::unordered_map<const c10::TensorImpl *, rt::SavedInputs::References>
   countReaders(const at::Tensor *inputs) const;
   bool wantsBarrier(size_t i, const Source *last, const Source &source);
   std::shared_ptr<State> observe(const at::Tensor *inputs);

@@ -45,7 +45,7 @@ bool WriteBarrier::confirmed(const c10::StorageImpl &storage) const {
 }
 
 std::optional<WriteBarrier> WriteBarrier::arm(c10::TensorImpl &impl,
-                                              size_t owned) {
+                                              const References &owned) {
   if (!impl.has_storage() || impl.is_python_dispatch())
     return std::nullopt;
   auto shared = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
@@ -57,9 +57,10 @@ std::optional<WriteBarrier> WriteBarrier::arm(c10::TensorImpl &impl,
       return there;
   }
   // `shared`, the tensor, and the storage's Python object once it has one.
-  size_t owners = 2 + (storage.pyobj_slot()->load_pyobj() != nullptr);
+  size_t owners =
+      2 + owned.memory + (storage.pyobj_slot()->load_pyobj() != nullptr);
   if (!storage.resizable() || shared.use_count() > owners ||
-      c10::raw::intrusive_ptr::use_count(&impl) > 1 + owned ||
+      c10::raw::intrusive_ptr::use_count(&impl) > 1 + owned.tensor ||
       c10::impl::cow::is_cow_data_ptr(storage.data_ptr()) ||
       !c10::impl::cow::has_simple_data_ptr(storage) || !storage.data())
     return std::nullopt;

@@ -23,6 +23,8 @@
 #ifndef PYJIT_PYTHON_WRITEBARRIER_H
 #define PYJIT_PYTHON_WRITEBARRIER_H
 
+#include "pyjit-rt/SavedInputs.h"
+
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/COWDeleter.h>
@@ -36,10 +38,12 @@ namespace pyjit::python {
 /// there gets the same. All of this needs the GIL.
 class WriteBarrier {
 public:
-  /// Marks the storage of `impl`, of which the caller itself holds `owned`
-  /// references beside the Python object's. Returns nothing where writes could
-  /// go unseen.
-  static std::optional<WriteBarrier> arm(c10::TensorImpl &impl, size_t owned);
+  using References = rt::SavedInputs::References;
+  /// Marks the storage of `impl`. Beside the Python object's references there
+  /// are `owned`, of those who write nothing. Returns nothing where writes
+  /// could go unseen.
+  static std::optional<WriteBarrier> arm(c10::TensorImpl &impl,
+                                         const References &owned);
 
   /// Whether nobody has asked for a mutable pointer since, provided that
   /// `armings()` is what it was when the mark was set or last `confirmed`.

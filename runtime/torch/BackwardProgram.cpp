@@ -112,7 +112,8 @@ private:
 
   bool resolve(uint32_t number) {
     BackwardProgram::Argument &argument = own.arguments[number];
-    bool isInput = argument.source == Source::Input;
+    bool isSeen = argument.source == Source::Seen;
+    bool isInput = isSeen || argument.source == Source::Input;
     bool isOfView =
         argument.source == Source::Gradient && argument.index >= own.firstView;
     if (!isOfView &&
@@ -129,6 +130,7 @@ private:
       found->taken |= std::any_of(
           own.needs.begin(), own.needs.end(),
           [&](const std::vector<bool> &needs) { return needs[number]; });
+      found->seen |= isSeen;
       argument.place = uint32_t(found - own.reads.begin());
     }
     if (argument.source == Source::Gradient) {

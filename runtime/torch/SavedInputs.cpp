@@ -16,6 +16,10 @@ SavedInputs::SavedInputs(const BackwardProgram &program,
          input.layout
              ? nullptr
              : std::make_unique<TensorLayout>(TensorLayout::of(tensor))});
+    if (input.seen && !input.copied && tensor.has_storage()) {
+      saved.back().memory = tensor.storage();
+      saved.back().offset = tensor.storage_offset();
+    }
   }
   std::lock_guard<std::mutex> guard(alive().lock);
   behind = alive().first;
@@ -41,13 +45,16 @@ SavedInputs::Alive &SavedInputs::alive() {
 }
 
 void SavedInputs::count(
-    std::unordered_map<const c10::TensorImpl *, size_t> &references) {
+    std::unordered_map<const c10::TensorImpl *, References> &references) {
   std::lock_guard<std::mutex> guard(alive().lock);
   for (const SavedInputs *call = alive().first; call; call = call->behind)
     for (const Input &input : call->saved)
       if (auto known = references.find(input.tensor.unsafeGetTensorImpl());
-          known != references.end())
-        ++known->second;
+          known != references.end()) {
+        ++known->second.tensor;
+        known->second.memory +=
+            input.memory && input.memory.is_alias_of(input.tensor.storage());
+      }
 }
 
 } // namespace pyjit::rt

@@ -4,6 +4,7 @@
 #include "pyjit-rt/AutogradNode.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
@@ -48,35 +49,55 @@ static void checkReadable(const at::Tensor &tensor, const TensorLayout &layout,
 
 /// Raises what eager's SavedVariable raises for a tensor that was written
 /// meanwhile.
+void SavingNode::checkVersion(const SavedInputs::Input &input) const {
+  int64_t version = input.tensor._version();
+  if (version == input.version)
+    return;
+  std::shared_ptr<autograd::Node> made = input.tensor.grad_fn();
+  TORCH_CHECK(
+      false,
+      "one of the variables needed for gradient computation has been "
+      "modified by an inplace operation: [",
+      input.tensor.toString(), " ", input.tensor.sizes(), "]",
+      made ? c10::str(", which is output ", input.tensor.output_nr(), " of ",
+                      made->name(), ",")
+           : "",
+      " is at version ", version, "; expected version ", input.version,
+      " instead. Hint: ",
+      autograd::AnomalyMode::is_enabled()
+          ? "the backtrace further above shows the operation that failed to "
+            "compute its gradient. The variable in question was changed in "
+            "there or anywhere later. Good luck!"
+          : "enable anomaly detection to find the operation that failed to "
+            "compute its gradient, with torch.autograd.set_detect_anomaly("
+            "True, check_nan=False).");
+}
+
 at::Tensor SavingNode::unpack(size_t place) const {
   const SavedInputs::Input &input = (*call->inputs)[place];
   const BackwardProgram::Input &known = program->reads[place];
   if (known.copied)
     return input.tensor;
-  int64_t version = input.tensor._version();
-  if (version != input.version) {
-    std::shared_ptr<autograd::Node> made = input.tensor.grad_fn();
-    TORCH_CHECK(
-        false,
-        "one of the variables needed for gradient computation has been "
-        "modified by an inplace operation: [",
-        input.tensor.toString(), " ", input.tensor.sizes(), "]",
-        made ? c10::str(", which is output ", input.tensor.output_nr(), " of ",
-                        made->name(), ",")
-             : "",
-        " is at version ", version, "; expected version ", input.version,
-        " instead. Hint: ",
-        autograd::AnomalyMode::is_enabled()
-            ? "the backtrace further above shows the operation that failed to "
-              "compute its gradient. The variable in question was changed in "
-              "there or anywhere later. Good luck!"
-            : "enable anomaly detection to find the operation that failed to "
-              "compute its gradient, with torch.autograd.set_detect_anomaly("
-              "True, check_nan=False).");
-  }
+  checkVersion(input);
   checkReadable(input.tensor, known.layout ? *known.layout : *input.layout,
                 input.device);
   return input.tensor;
+}
+
+/// What a view of the input shows that was made in the call.
+at::Tensor SavingNode::unpackSeen(size_t place) const {
+  const SavedInputs::Input &input = (*call->inputs)[place];
+  const BackwardProgram::Input &known = program->reads[place];
+  const at::Tensor &now = input.tensor;
+  if (!input.memory ||
+      (now.has_storage() && now.storage().is_alias_of(input.memory) &&
+       now.storage_offset() == input.offset))
+    return unpack(place);
+  checkVersion(input);
+  const TensorLayout &layout = known.layout ? *known.layout : *input.layout;
+  auto options = at::TensorOptions().dtype(layout.type).device(input.device);
+  at::Tensor then = at::empty({0}, options);
+  return then.set_(input.memory, input.offset, layout.sizes, layout.strides);
 }
 
 at::Tensor SavingNode::unpack(const SavedCall::Result &saved) {
@@ -126,6 +147,8 @@ at::Tensor SavingNode::layOut(const at::Tensor &gradient, size_t place) const {
 at::Tensor SavingNode::show(const BackwardProgram::Argument &argument) {
   if (argument.source == BackwardProgram::Source::Input)
     return unpack(argument.place);
+  if (argument.source == BackwardProgram::Source::Seen)
+    return unpackSeen(argument.place);
   if (argument.index < program->numResults)
     return unpack(call->shown[argument.place]);
   return call->block.has(argument.index) ? call->block.show(argument.index)

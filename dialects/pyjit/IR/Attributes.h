@@ -90,6 +90,8 @@ inline constexpr Name kTrained = "pyjit.trained";
 inline constexpr Name kCached = "pyjit.cached";
 /// An integer: this input of the main program.
 inline constexpr Name kInput = "pyjit.input";
+/// An integer: the memory that this input of the main program showed then.
+inline constexpr Name kSeen = "pyjit.seen";
 /// An integer: this result of the main program, or the gradient of it.
 inline constexpr Name kResult = "pyjit.result";
 inline constexpr Name kGradient = "pyjit.gradient";

@@ -78,6 +78,7 @@ const Rule kRules[] = {
     {attribute::kTrained, Argument, isUnit, "no value"},
     {attribute::kCached, Argument, isInteger, "an integer"},
     {attribute::kInput, Argument, isInteger, "an integer"},
+    {attribute::kSeen, Argument, isInteger, "an integer"},
     {attribute::kResult, Argument, isInteger, "an integer"},
     {attribute::kGradient, Argument, isInteger, "an integer"},
     {attribute::kElements, Argument, isIntegers, "an array of i64"},

@@ -102,14 +102,15 @@ template <typename Op> struct Identity : OpRewritePattern<Op> {
   }
 };
 
-/// pyjit::written(v, s) -> v, pyjit::unwritten(s) -> s: they were for
-/// gradients, which are there by now.
+/// pyjit::written(v, s) -> v, pyjit::unwritten(s) -> s, pyjit::seen(s) -> s:
+/// they were for gradients, which are there by now.
 struct LeafContents : OpRewritePattern<AtenOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AtenOp op,
                                 PatternRewriter &rewriter) const override {
     if ((op.getOverload() != pyjit::operators::pyjit::written &&
-         op.getOverload() != pyjit::operators::pyjit::unwritten) ||
+         op.getOverload() != pyjit::operators::pyjit::unwritten &&
+         op.getOverload() != pyjit::operators::pyjit::seen) ||
         op.getOperand(0).getType() != op.getResult(0).getType())
       return failure();
     rewriter.replaceOp(op, op.getOperand(0));

@@ -66,6 +66,8 @@ protected:
   bool released = false;
 
 private:
+  void checkVersion(const SavedInputs::Input &input) const;
+  at::Tensor unpackSeen(size_t input) const;
   at::Tensor unpack(const SavedCall::Result &saved);
   at::Tensor show(const BackwardProgram::Argument &argument);
   at::Tensor zerosFor(const BackwardProgram::Argument &argument) const;

@@ -38,15 +38,16 @@ struct DifferentiableBackward;
 /// The backward program of a specialization, and where its arguments come from.
 struct BackwardProgram {
   enum class Source : uint8_t {
-    Input,   ///< of the main program
-    Result,  ///< of the main program
-    Gradient ///< of a result of the main program
+    Input,    ///< of the main program
+    Result,   ///< of the main program
+    Gradient, ///< of a result of the main program
+    Seen      ///< the memory that an input of the main program showed then
   };
   struct Argument {
     Source source;
     uint32_t index;
-    /// Where it stands: an input in `reads`, a gradient's result in
-    /// `differentiable`, a saved result among those that the call shows, or
+    /// Where it stands: an input, seen or not, in `reads`, a gradient's result
+    /// in `differentiable`, a saved result among those that the call shows, or
     /// among those that it does not. Set by `resolve`.
     uint32_t place = 0;
   };
@@ -60,6 +61,9 @@ struct BackwardProgram {
     /// The backward program reads its elements; else only gradients of
     /// gradients do, or a size is read. Set by `resolve`.
     bool taken = false;
+    /// Eager's nodes keep a view of it, which shows the same memory whatever
+    /// the tensor is made to show (`x.data = y`). Set by `resolve`.
+    bool seen = false;
     /// The layout of all calls; nothing where sizes differ. Set by `resolve`.
     std::optional<TensorLayout> layout = std::nullopt;
   };

@@ -27,6 +27,13 @@ public:
     uint32_t version;
     c10::Device device;
     std::unique_ptr<TensorLayout> layout; ///< where the program has none
+    /// What it showed, where eager keeps a view.
+    c10::Storage memory = {};
+    int64_t offset = 0;
+  };
+  /// References to a tensor, and beside its own to its memory.
+  struct References {
+    size_t tensor = 0, memory = 0;
   };
 
   SavedInputs(const BackwardProgram &program, const at::Tensor *inputs);
@@ -37,9 +44,9 @@ public:
   const Input &operator[](size_t place) const { return saved[place]; }
 
   /// Adds to each entry how many references calls whose backward has not freed
-  /// them hold to that tensor.
+  /// them hold to that tensor and to its memory.
   static void
-  count(std::unordered_map<const c10::TensorImpl *, size_t> &references);
+  count(std::unordered_map<const c10::TensorImpl *, References> &references);
 
 private:
   /// All that are alive, in a list through `before` and `behind`.
