@@ -3,6 +3,8 @@
 
 #include "TensorGradients.h"
 
+#include "pyjit-rt/Hooks.h"
+
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/function.h>
@@ -42,15 +44,11 @@ bool isUnhooked(PyObject *object) {
   if (autograd::AnomalyMode::is_enabled() ||
       !at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
     return false;
+  const at::Tensor &leaf = THPVariable_Unpack(object);
   const auto *meta = static_cast<const autograd::AutogradMeta *>(
-      THPVariable_Unpack(object).unsafeGetTensorImpl()->autograd_meta());
-  if (!meta)
-    return true;
-  if (!meta->hooks_.empty() || meta->post_acc_grad_hooks_ ||
-      meta->grad_dtype_ || meta->allow_grad_dtype_mismatch_)
-    return false;
-  std::shared_ptr<autograd::Node> node = meta->grad_accumulator_.lock();
-  return !node || (node->pre_hooks().empty() && node->post_hooks().empty());
+      leaf.unsafeGetTensorImpl()->autograd_meta());
+  return !meta || (!meta->grad_dtype_ && !meta->allow_grad_dtype_mismatch_ &&
+                   !rt::isHookedAt(leaf));
 }
 
 PyObject *readNumber(PyObject *object) {

@@ -4,6 +4,7 @@
 #include "pyjit-rt/AutogradNode.h"
 
 #include "WrappedGradients.h"
+#include "pyjit-rt/Hooks.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
@@ -309,12 +310,6 @@ CompiledBackward::apply(autograd::variable_list &&gradients) {
 //===----------------------------------------------------------------------===//
 // One of several results
 //===----------------------------------------------------------------------===//
-
-/// Whether somebody is told when the engine comes to the node.
-static bool isHooked(autograd::Node &node) {
-  return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() ||
-         !node.post_hooks().empty() || !node.retains_grad_hooks().empty();
-}
 
 /// Whether the engine hands out what comes to the node.
 static bool isCaptured(autograd::Node &node) {

@@ -5,6 +5,8 @@
 
 #include "pyjit-rt/BackwardProgram.h"
 
+#include "pyjit-rt/Hooks.h"
+
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -227,28 +229,9 @@ void BackwardProgram::findWays() {
   }
 }
 
-/// Whether hooks hear of the tensor's gradient in front of where it goes.
-static bool isHooked(const at::Tensor &tensor) {
-  const autograd::AutogradMeta *meta =
-      autograd::impl::get_autograd_meta(tensor);
-  if (!meta)
-    return false;
-  std::shared_ptr<autograd::Node> next =
-      meta->grad_fn_ ? meta->grad_fn_ : meta->grad_accumulator_.lock();
-  return !meta->hooks_.empty() || (next && (!next->pre_hooks().empty() ||
-                                            !next->tensor_pre_hooks().empty() ||
-                                            !next->post_hooks().empty()));
-}
-
-/// Whether hooks hear when the leaf has its gradient.
-static bool isHookedBehind(const at::Tensor &leaf) {
-  const autograd::AutogradMeta *meta = autograd::impl::get_autograd_meta(leaf);
-  return meta && meta->post_acc_grad_hooks_;
-}
-
 bool BackwardProgram::isShownNothing(const at::Tensor *inputs) const {
   return std::any_of(partlyReached.begin(), partlyReached.end(),
-                     [&](uint32_t input) { return isHooked(inputs[input]); });
+                     [&](uint32_t input) { return isHookedAt(inputs[input]); });
 }
 
 /// Autograd's queue hands out accumulators, which are equally urgent, in any
@@ -383,7 +366,7 @@ autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs,
   bool several = numGroups() > 1, watched = false;
   for (size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor &input = inputs[gradients[k]];
-    watched |= input.is_leaf() && (isHooked(input) || isHookedBehind(input));
+    watched |= input.is_leaf() && isHookedAt(input);
     if (several && !reachesFrom(group, k)) {
       made.emplace_back();
       continue;

@@ -3,6 +3,7 @@
 
 #include "tensors/Backward.h"
 
+#include "pyjit-rt/Hooks.h"
 #include "tensors/Gradients.h"
 #include "tensors/TensorOpFacts.h"
 
@@ -53,13 +54,6 @@ bool EngineRun::take(PyObject *tensors, std::vector<at::Tensor> &out) {
   return true;
 }
 
-/// Whether somebody is told when the engine comes to the node.
-static bool isHooked(autograd::Node &node) {
-  return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() ||
-         !node.post_hooks().empty() || !node.retains_grad_hooks().empty() ||
-         node.tensor_post_acc_grad_hooks();
-}
-
 /// Whether it is an autograd.Function's, whose class Torch does not export.
 static bool isOfPython(autograd::Node &node) {
   return !std::strcmp(typeid(node).name(), "N5torch8autograd6PyNodeE");
@@ -67,7 +61,7 @@ static bool isOfPython(autograd::Node &node) {
 
 bool EngineRun::visit(const std::shared_ptr<autograd::Node> &shared) {
   autograd::Node *node = shared.get();
-  if (isHooked(*node))
+  if (rt::isHooked(*node))
     return refuse("hooks on its way");
   if (isOfPython(*node))
     return refuse("it goes through an autograd.Function");
