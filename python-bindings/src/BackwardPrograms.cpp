@@ -50,11 +50,13 @@ public:
     made->code = std::move(exe);
     if (!made->program || !made->resolve(main, error))
       return nullptr;
-    // What the gradients depend on, whether there is a derivative or not.
-    std::vector<uint32_t> used;
-    for (const BackwardProgram::Input &input : made->reads)
-      if (contains(made->gradients, input.index))
-        used.push_back(input.index);
+    // What each gradient depends on, whether there is a derivative or not.
+    std::vector<std::vector<uint32_t>> used(made->gradients.size());
+    for (size_t i = 0; i < made->reads.size(); ++i)
+      for (size_t k = 0; k < used.size(); ++k)
+        if (uint32_t input = made->reads[i].index;
+            made->uses[k][i] && contains(made->gradients, input))
+          used[k].push_back(input);
     made->differentiate = [loader = *this, order, used](std::string &error) {
       return loader.differentiate(used, order + 1, error);
     };
@@ -137,9 +139,9 @@ private:
     return made;
   }
 
-  /// `used`: what has to have a gradient, of zeros if need be.
+  /// `used`: of each result, what has to have a gradient, of zeros if need be.
   std::unique_ptr<rt::DifferentiableBackward>
-  differentiate(const std::vector<uint32_t> &used, unsigned order,
+  differentiate(const std::vector<std::vector<uint32_t>> &used, unsigned order,
                 std::string &error) const {
     std::shared_ptr<PyjitExecutable> exe(
         pyjitExecutableDifferentiate(root.get(), order, appendDiagnostic,
@@ -157,11 +159,29 @@ private:
     made->code = std::move(exe);
     if (!backward)
       return nullptr;
-    for (uint32_t input : used)
-      if (!contains(backward->gradients, input))
-        backward->zeros.push_back(input);
+    for (const std::vector<uint32_t> &inputs : used)
+      for (uint32_t input : inputs)
+        if (!contains(backward->gradients, input) &&
+            !contains(backward->zeros, input))
+          backward->zeros.push_back(input);
+    backward->vanishes = findVanishing(*backward, used);
     made->backward = std::move(backward);
     return made;
+  }
+
+  static std::vector<std::vector<bool>>
+  findVanishing(const BackwardProgram &backward,
+                const std::vector<std::vector<uint32_t>> &used) {
+    std::vector<std::vector<bool>> found;
+    for (size_t k = 0; k < backward.gradients.size(); ++k) {
+      std::vector<bool> &own =
+          found.emplace_back(backward.differentiable.size());
+      for (size_t i = 0; i < own.size(); ++i)
+        own[i] =
+            !backward.reaches[k][i] &&
+            contains(used[backward.differentiable[i]], backward.gradients[k]);
+    }
+    return found;
   }
 
   static bool contains(const std::vector<uint32_t> &list, uint32_t number) {

@@ -137,6 +137,26 @@ bool CompiledBackward::isReached(size_t gradient,
   return false;
 }
 
+/// Whether some gradient that came in depends on it without a derivative:
+/// eager's is zeros.
+bool CompiledBackward::vanishes(size_t gradient,
+                                const Gradients &incoming) const {
+  if (program->vanishes.empty())
+    return false;
+  for (size_t i = 0; i < incoming.size(); ++i)
+    if (incoming[i].defined() && program->vanishes[gradient][i])
+      return true;
+  return false;
+}
+
+/// Undefined where the gradient goes nowhere.
+at::Tensor CompiledBackward::zerosAt(size_t edge) const {
+  const autograd::Edge &next = next_edge(edge);
+  return next.is_valid()
+             ? next.function->input_metadata(next.input_nr).zeros_like()
+             : at::Tensor();
+}
+
 /// `backward(inputs=...)` does not want all.
 std::vector<bool>
 CompiledBackward::findWanted(const BackwardProgram &chosen) const {
@@ -285,9 +305,12 @@ CompiledBackward::apply(autograd::variable_list &&gradients) {
   if (areWrapped(gradients))
     return runUnwrapped(
         gradients, [&](Gradients &&plain) { return apply(std::move(plain)); });
-  std::vector<bool> reached(program->gradients.size());
-  for (size_t i = 0; i < reached.size(); ++i)
+  std::vector<bool> reached(program->gradients.size()),
+      vanishing(reached.size());
+  for (size_t i = 0; i < reached.size(); ++i) {
     reached[i] = isReached(i, gradients);
+    vanishing[i] = !reached[i] && vanishes(i, gradients);
+  }
   Gradients results(reached.size());
   if (std::find(reached.begin(), reached.end(), true) != reached.end())
     results = c10::GradMode::is_enabled() ? runDifferentiably(gradients)
@@ -296,14 +319,9 @@ CompiledBackward::apply(autograd::variable_list &&gradients) {
     noteUnused();
   for (size_t i = 0; i < reached.size(); ++i)
     if (!reached[i])
-      results[i].reset();
-  for (size_t i = reached.size(); i < num_outputs(); ++i) {
-    const autograd::Edge &edge = next_edge(i);
-    results.push_back(
-        edge.is_valid()
-            ? edge.function->input_metadata(edge.input_nr).zeros_like()
-            : at::Tensor());
-  }
+      results[i] = vanishing[i] ? zerosAt(i) : at::Tensor();
+  for (size_t i = reached.size(); i < num_outputs(); ++i)
+    results.push_back(zerosAt(i));
   return results;
 }
 

@@ -357,6 +357,13 @@ bool BackwardProgram::reachesFrom(uint32_t group, size_t gradient) const {
   return false;
 }
 
+bool BackwardProgram::leadsFrom(uint32_t group, size_t gradient) const {
+  bool found = reachesFrom(group, gradient);
+  for (size_t i = 0; i < groups.size() && !vanishes.empty(); ++i)
+    found = found || (groups[i] == group && vanishes[gradient][i]);
+  return found;
+}
+
 autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs,
                                            uint32_t group) const {
   autograd::edge_list made;
@@ -367,7 +374,7 @@ autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs,
   for (size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor &input = inputs[gradients[k]];
     watched |= input.is_leaf() && isHookedAt(input);
-    if (several && !reachesFrom(group, k)) {
+    if (several && !leadsFrom(group, k)) {
       made.emplace_back();
       continue;
     }

@@ -206,3 +206,63 @@ def test_what_has_no_second_derivative_is_refused() -> None:
         out = f(v, g).sum()
         with pytest.raises(RuntimeError, match="create_graph=True"):
             grad(out, v, create_graph=True)
+
+
+VANISHING: dict[str, Callable[..., torch.Tensor]] = {
+    "relu": lambda x, w, b: F.linear(x, w, b).relu(),
+    "leaky relu": lambda x, w, b: F.leaky_relu(F.linear(x, w, b)),
+    "hardtanh": lambda x, w, b: F.hardtanh(F.linear(x, w, b)),
+    "relu in front": lambda x, w, b: F.linear(x.relu(), w, b),
+    "two layers": lambda x, w, b: F.linear(F.linear(x, w, b).relu(), w[:, :3]),
+}
+
+
+@pytest.mark.parametrize("second", "xwb")
+@pytest.mark.parametrize("first", "xwb")
+@pytest.mark.parametrize("name", VANISHING)
+def test_vanishing(name: str, first: str, second: str) -> None:
+    """Of a gradient that depends on a tensor by its mask alone, eager's gradient is zeros, and not none."""
+
+    def story(compile: Compile) -> list[object]:
+        f, seen = compile(VANISHING[name]), []
+        for _ in range(3):
+            given = {"x": leaf(4, 5), "w": leaf(3, 5, seed=1), "b": leaf(3, seed=2)}
+            (g,) = grad(f(*given.values()).sum(), given[first], create_graph=True)
+            made = attempt(lambda g=g, t=given[second]: grad(g.sum(), t)[0])
+            seen.append(made if isinstance(made, torch.Tensor) else made.type)
+        return seen
+
+    for want, have in zip(story(lambda f: f), story(pyjit.compile), strict=True):
+        if isinstance(want, torch.Tensor):
+            torch.testing.assert_close(have, want)
+        else:
+            assert have is want
+
+
+CONSTANTS: dict[str, Callable[[], torch.Tensor]] = {
+    "hann_window": lambda: torch.hann_window(6),
+    "hamming_window": lambda: torch.hamming_window(6),
+    "bartlett_window": lambda: torch.bartlett_window(6),
+    "blackman_window": lambda: torch.blackman_window(6),
+    "kaiser_window": lambda: torch.kaiser_window(6),
+    "logspace": lambda: torch.logspace(0, 1, 6),
+    "fftfreq": lambda: torch.fft.fftfreq(6),
+    "rfftfreq": lambda: torch.fft.rfftfreq(10),
+    "histc": lambda: torch.histc(torch.arange(6.0), 6),
+    "tril_indices": lambda: torch.tril_indices(3, 3)[0].float(),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_beside_constants(name: str) -> None:
+    """Operators that make the same tensor each time may be called once more."""
+
+    @scenario(grad=True, versions=False)
+    def story(compile: Compile) -> Steps:
+        f = compile(lambda x: (x.sin() * CONSTANTS[name]()).sum())
+        for _ in range(3):
+            x = leaf(6)
+            (g,) = grad(f(x), x, create_graph=True)
+            yield grad(g.sum(), x)[0]
+
+    story()

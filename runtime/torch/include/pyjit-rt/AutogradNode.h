@@ -90,6 +90,8 @@ private:
       : SavingNode(std::move(program), std::move(call), std::move(layouts)),
         group(group) {}
   bool isReached(size_t gradient, const Gradients &incoming) const;
+  bool vanishes(size_t gradient, const Gradients &incoming) const;
+  at::Tensor zerosAt(size_t edge) const;
   std::vector<bool> findWanted(const BackwardProgram &chosen) const;
   void noteUsed(const BackwardProgram &chosen);
   void noteUnused();

@@ -99,6 +99,8 @@ struct BackwardProgram {
   size_t numGroups() const;
   /// Whether input `gradients[gradient]` has a gradient of a group's results.
   bool reachesFrom(uint32_t group, size_t gradient) const;
+  /// Whether eager's engine goes from a group's results to the input.
+  bool leadsFrom(uint32_t group, size_t gradient) const;
   /// Where the gradients of `inputs` go.
   torch::autograd::edge_list edges(const at::Tensor *inputs,
                                    uint32_t group) const;
@@ -134,6 +136,9 @@ struct BackwardProgram {
   /// signs of `relu`): eager's gradients of these are zeros, not none. They
   /// stand behind `gradients`.
   std::vector<uint32_t> zeros;
+  /// Of each gradient in `gradients`: which results in `differentiable` depend
+  /// on the input in this way alone. Empty: none.
+  std::vector<std::vector<bool>> vanishes;
   /// Of each differentiable result, those that it was computed from without
   /// another one in between. Empty: none was.
   std::vector<std::vector<bool>> leads;
