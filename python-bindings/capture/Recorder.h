@@ -50,6 +50,15 @@ struct Segment {
   /// Instructions (new references) that called operators which gradients flow
   /// through.
   std::vector<std::pair<PyObject *, int>> gradients;
+  /// What instructions fixed, though it may differ between calls: in order.
+  struct Fixed {
+    PyObject *code; ///< new reference
+    int offset;
+    int what;     ///< GraphBreaks::Fixes
+    uintptr_t of; ///< the container whose length it is, or a text's holder
+    int64_t value;
+  };
+  std::vector<Fixed> fixed;
 };
 
 struct CaptureResult {

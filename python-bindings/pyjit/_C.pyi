@@ -183,6 +183,9 @@ class Segment(NamedTuple):
     computes."""
     gradient_sites: tuple[tuple[CodeType, int], ...]
     """Instructions (code, offset) whose operators gradients flow through."""
+    fixed: tuple[tuple[CodeType, int, int, int, int], ...]
+    """(code, offset, Fixes, container, value): what instructions fixed, though it may differ between
+    calls, in order; the container, or the holder of a text, is named by its identity."""
 
 class Capture(NamedTuple):
     result: Any
@@ -261,6 +264,14 @@ def is_capturing() -> bool:
     """Whether this thread is inside a monitored run."""
 
 # ---- Compiling -----------------------------------------------------------------------------------
+
+class Fixes(IntEnum):
+    """What an instruction fixes, though it may differ between calls (capture/breaks/GraphBreaks.h)."""
+
+    NUMBER = 0
+    OUTCOME = 1
+    LENGTH = 2
+    TEXT = 3
 
 class SegmentKind(IntEnum):
     """What a segment is to the branch that broke its graph (include/pyjit-c/Compiler.h)."""

@@ -40,6 +40,7 @@ class CallSegment:
 
     ``numbers``: instructions that leave numbers to Python where it cannot be compiled;
     ``gradient_sites``: instructions whose operators gradients flow through;
+    ``fixed_sites``: instructions that fixed something which may differ between calls;
     ``lifted``: numbers and sizes that are its inputs; ``made_of``: the segment that it goes on from.
     """
 
@@ -65,6 +66,9 @@ class CallSegment:
         self.specialization: Any = None
         self.numbers: dict[tuple[Any, int], _C.Reason] = {}
         self.gradient_sites: tuple[tuple[Any, int], ...] = ()
+        self.fixed_sites: frozenset[tuple[Any, int]] = (
+            made_of.fixed_sites if made_of else frozenset()
+        )
         self.lifted: set[_C.AccessPath] = made_of.lifted if made_of else set()
         # What the run that it was recorded in went on with.
         self.took: Key | None = None
@@ -94,6 +98,7 @@ class CallSegment:
             ),
         )
         segment.gradient_sites = found.gradient_sites
+        segment.fixed_sites = frozenset((code, at) for code, at, *_ in found.fixed)
         return segment
 
     @property
@@ -281,6 +286,7 @@ def _merge(
     merged.branch_count = (
         len(sides) - 1 + sum(segment.branch_count for segment in segments)
     )
+    merged.fixed_sites = frozenset().union(*(s.fixed_sites for s in segments))
     merged.speculates = sum((segment.speculates for segment in segments), ())
     merged.speculations = sum((segment.speculations for segment in segments), ())
     merged.includes = merged.includes.union(*(segment.includes for segment in segments))

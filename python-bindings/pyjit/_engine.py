@@ -21,6 +21,7 @@ from pyjit._dumps import Dumps, is_dumping
 from pyjit._dynamic import Arguments, DynamicNumbers, sizes_of
 from pyjit._errors import CaptureError, CompileError, describe_refusal
 from pyjit._fallback import Fallback
+from pyjit._fixed_values import CHANGES, FixedValues
 from pyjit._gradients import refused_site
 from pyjit._guards import Guards, function_of
 from pyjit._loops import Loops
@@ -126,6 +127,9 @@ class Engine:
         self.continuations: dict[Key, Engine] = {}
         # Instructions in front of which the recorder breaks the graph, and why.
         self.graph_break_points: dict[tuple[Any, int], _C.Reason] = {}
+        # What instructions fixed that may differ between calls, and which of them a specialization rests on.
+        self.fixed_values = FixedValues()
+        self._fixed_sites: dict[Any, frozenset[tuple[Any, int]]] = {}
         # Branches that recordings went through, how often, and those of the present recording.
         self.one_way: collections.Counter[tuple[Any, int]] = collections.Counter()
         self._gone_through: set[tuple[Any, int]] = set()
@@ -343,6 +347,30 @@ class Engine:
         for site in sites:
             self.graph_break_sites.pop(site, None)
 
+    def _breaks_at_fixed(self, segment: _C.Segment) -> bool:
+        """Whether a segment fixed what recordings fix again and again: from now on the graph breaks there."""
+        root = self.root
+        if root.settings.fullgraph:
+            return False
+        sites = root.fixed_values.take(
+            segment.fixed, len(self.compiled.specializations)
+        )
+        sites -= root.graph_break_points.keys()
+        root.graph_break_points |= dict.fromkeys(sites, CHANGES)
+        for engine in root.engines() if sites else ():
+            for specialization, fixed in list(engine._fixed_sites.items()):
+                if not fixed.isdisjoint(sites):
+                    engine._drop(specialization)
+        return bool(sites)
+
+    def _drop(self, specialization: Any) -> None:
+        """A specialization answers no calls any more."""
+        self._fixed_sites.pop(specialization, None)
+        self.call_segments = [
+            s for s in self.call_segments if s.specialization is not specialization
+        ]
+        self.compiled.drop_specialization(specialization)
+
     def _take(
         self, segments: tuple[_C.Segment, ...], keywords: tuple[str, ...]
     ) -> tuple[bool, list[tuple[Engine, CallSegment]]]:
@@ -361,6 +389,8 @@ class Engine:
                 owner = root._continuation(segment.key)
             owner.loops.was_short |= segment.may_loop
             recorded |= owner is self
+            if owner._breaks_at_fixed(segment):
+                continue  # the next recording breaks there
             given = keywords if segment.key is None else ()
             if segment.fallback is not None:
                 if owner._add_loop(owner._call_segment(segment, given)):
@@ -579,6 +609,7 @@ class Engine:
         self.compiled.add_specialization(specialization)
         self.turns.begin(specialization)
         self.numbers.made(specialization, set(call_segment.lifted))
+        self._fixed_sites[specialization] = call_segment.fixed_sites
         log(self, specialization)
 
     def install(self, call_segment: CallSegment) -> None:
@@ -679,12 +710,7 @@ class Engine:
         if specialization.symbols and not self.numbers.fixed_sizes:
             # With its sizes as numbers it may be another matter.
             self.numbers.fix_sizes(f"a graph for all sizes raised: {error}")
-            self.call_segments = [
-                call_segment
-                for call_segment in self.call_segments
-                if call_segment.specialization is not specialization
-            ]
-            self.compiled.drop_specialization(specialization)
+            self._drop(specialization)
         else:
             self.turns.give_up(
                 specialization,

@@ -408,9 +408,11 @@ def RefGraph_ArithOp : RefGraph_Op<"arith", [
     what the recorded run got. Ints are Python's as long as they fit 64 bits; a
     call in which one does not, or in which Python would raise, fails the guards,
     so that one which may raise (`mayRaise`) is kept when nothing uses it.
-    Functions: add sub mul truediv floordiv mod pow; neg abs float int sqrt sin
-    cos of one operand, and single, which rounds to single precision (the host's
-    numbers in tensors).
+    Functions: add sub mul truediv floordiv mod pow; max and min of two ints or
+    two floats; lost and regain of floats (what `sum()` keeps of that which an
+    addition rounds off, and adds in the end); neg abs float int sqrt sin cos exp
+    log log2 log10 tanh of one operand, and single, which rounds to single
+    precision (the host's numbers in tensors).
 
     ```mlir
     %m = refgraph.arith "add"(%n, %one) is(4) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"int">

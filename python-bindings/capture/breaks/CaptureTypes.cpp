@@ -67,6 +67,8 @@ PyStructSequence_Field segmentFields[] = {
                      "tensors' data, which the trace computes."},
     {"gradient_sites", "Instructions (code, offset) whose operators gradients "
                        "flow through."},
+    {"fixed", "(code, offset, kind, container, value): what instructions "
+              "fixed, though it may differ between calls, in order."},
     {nullptr, nullptr}};
 PyStructSequence_Field captureFields[] = {
     {"result", "What the call returned."},
@@ -162,13 +164,18 @@ PyObject *toPython(Segment &segment, PyObject *(*wrap)(TraceHandle)) {
   PyObject *fallback = nullptr;
   if (!segment.fallback.empty())
     fallback = toPython(segment.fallback.front(), wrap);
-  return make(kSegment,
-              {orNone(segment.key), wrap(std::move(segment.trace)),
-               segment.objects, PyLong_FromSsize_t(segment.nargs),
-               orNone(segment.graphBreak), toFlag(segment.gradMode),
-               toPython(segment.dispatchState), orNone(fallback),
-               PyBool_FromLong(segment.mayLoop), toPython(segment.numbers),
-               toPython(segment.gradients)});
+  return make(
+      kSegment,
+      {orNone(segment.key), wrap(std::move(segment.trace)), segment.objects,
+       PyLong_FromSsize_t(segment.nargs), orNone(segment.graphBreak),
+       toFlag(segment.gradMode), toPython(segment.dispatchState),
+       orNone(fallback), PyBool_FromLong(segment.mayLoop),
+       toPython(segment.numbers), toPython(segment.gradients),
+       toTuple(segment.fixed, [](const Segment::Fixed &fixed) {
+         return Py_BuildValue("(NiiKL)", fixed.code, fixed.offset, fixed.what,
+                              static_cast<unsigned long long>(fixed.of),
+                              static_cast<long long>(fixed.value));
+       })});
 }
 
 constexpr char kReasonNames[] =
@@ -213,7 +220,8 @@ bool pyjit::capture::addCaptureTypes(PyObject *module) {
                "OPAQUE PINNED VALUE RESULT LIFTED RANGE ITERATOR OBJECT") ||
       !addEnum(module, "PlanAction", "RECORD RECORDED STOP") ||
       !addEnum(module, "ReasonKind", kReasonNames) ||
-      !addEnum(module, "SegmentKind", "PREFIX TRUE FALSE REST"))
+      !addEnum(module, "SegmentKind", "PREFIX TRUE FALSE REST") ||
+      !addEnum(module, "Fixes", "NUMBER OUTCOME LENGTH TEXT"))
     return false;
   for (int kind = 0; kind < kKinds; ++kind) {
     auto *type = reinterpret_cast<PyObject *>(typeOf(Kind(kind)));

@@ -127,6 +127,16 @@ void GraphBreaks::noteGradient() {
   gradientSites.insert({origin.code, frame.offset - origin.shift});
 }
 
+void GraphBreaks::noteFixed(Fixes what, int64_t value, const void *of) {
+  const ShadowFrame &frame = s.tracker.frames.back();
+  if (!frame.code || s.surveying || s.ended())
+    return;
+  Origin origin = originOf(frame.code, nullptr);
+  s.objects.keep(reinterpret_cast<PyObject *>(origin.code));
+  int offset = frame.running < 0 ? frame.offset : frame.running;
+  fixed.push_back({origin.code, offset - origin.shift, what, of, value});
+}
+
 /// Objects that a graph break cannot carry can be made after one: where they
 /// were made is a good place for it.
 void GraphBreaks::noteAllocation(PyObject *object) {

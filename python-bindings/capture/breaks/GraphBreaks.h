@@ -48,6 +48,12 @@ public:
   void noteSite(PyObject *object);
   /// The present instruction calls an operator which gradients flow through.
   void noteGradient();
+  /// What an instruction fixes in the specialization, though it may differ
+  /// between calls.
+  enum class Fixes { Number, Outcome, Length, Text };
+  /// The present instruction does so: the recording is right for this value
+  /// alone. `of`: the container whose length it is, or the holder of a text.
+  void noteFixed(Fixes what, int64_t value, const void *of = nullptr);
 
   /// Instructions (of original code) in front of which the recording stops.
   const std::map<std::pair<PyCodeObject *, int>, Reason> *graphBreakPoints =
@@ -57,6 +63,16 @@ public:
   bool lacksHistory = false;
   /// Instructions (of original code) of operators which gradients flow through.
   std::set<std::pair<PyCodeObject *, int>> gradientSites;
+  /// What instructions (of original code) fixed, in the order in which they
+  /// did.
+  struct Fixed {
+    PyCodeObject *code;
+    int offset;
+    Fixes what;
+    const void *of; ///< compared only
+    int64_t value;
+  };
+  std::vector<Fixed> fixed;
   /// Instructions at which `endOnce` ended recordings, and how often; set where
   /// `graphBreakPoints` is.
   const std::map<std::pair<PyCodeObject *, int>, int> *passCounts = nullptr;

@@ -156,6 +156,10 @@ void Run::noteSites(Segment &segment, const Recording &recording) {
   };
   note(recording.dataNumbers.sites, segment.numbers);
   note(recording.breaks.gradientSites, segment.gradients);
+  for (const GraphBreaks::Fixed &fixed : recording.breaks.fixed)
+    segment.fixed.push_back(
+        {Py_NewRef(reinterpret_cast<PyObject *>(fixed.code)), fixed.offset,
+         int(fixed.what), reinterpret_cast<uintptr_t>(fixed.of), fixed.value});
 }
 
 void Run::add(Recording &recording, PyObject *graphBreak) {

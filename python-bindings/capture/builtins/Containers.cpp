@@ -265,12 +265,16 @@ void Containers::setItem(PyObject *set, PyObject *item) {
   s.add(PyjitHoldsOp{.holder = holder, .key = s.objects.constant(item)});
 }
 
+Py_ssize_t Containers::appendedTo(const Node *list) const {
+  if (!list->appended)
+    return 0;
+  return std::count_if(s.effects.writes.begin(), s.effects.writes.end(),
+                       [&](const Write &write) { return write.owner == list; });
+}
+
 /// What it held before the call is what stands before the appended elements.
 void Containers::ownAppended(Node *list) {
-  size_t count = 0;
-  for (const Write &write : s.effects.writes)
-    count += write.owner == list;
-  Py_ssize_t before = PyList_GET_SIZE(list->object) - Py_ssize_t(count);
+  Py_ssize_t before = PyList_GET_SIZE(list->object) - appendedTo(list);
   if (before < 0)
     return s.end(ReasonKind::NativeFunction,
                  "a list that changed behind the recorder's back");

@@ -36,6 +36,8 @@ public:
   /// `item` is looked for in, or put into, a set: hashed and compared.
   void hashInto(PyObject *set, PyObject *item);
   bool holdsTensors(PyObject *set);
+  /// How many elements the call has appended to a list without a look at it.
+  Py_ssize_t appendedTo(const Node *list) const;
   /// Reads all of an external list that was appended to without a look.
   void ownAppended(Node *list);
   /// Reads whether a set holds `item`.

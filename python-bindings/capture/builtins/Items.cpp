@@ -110,6 +110,8 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     if (PyLong_Check(key)) {
       Py_ssize_t i = PyLong_AsSsize_t(key);
+      if (i < 0 && i >= -s.containers.appendedTo(node))
+        return ResultKind::Known; // `losses.append(l)`, then `losses[-1]`
       if (i < 0 || i >= n) {
         PyErr_Clear();
         if (node->external && !(node->pinned && PyTuple_CheckExact(o)))

@@ -31,6 +31,7 @@
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/le.h>
+#include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_not.h>
 #include <ATen/ops/lt.h>
 #include <ATen/ops/mul.h>
@@ -38,6 +39,7 @@
 #include <ATen/ops/neg.h>
 #include <ATen/ops/reshape.h>
 #include <ATen/ops/sub.h>
+#include <ATen/ops/where.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -283,6 +285,58 @@ static bool prepare(const std::vector<Proxy> &proxies,
   return true;
 }
 
+/// What is one thing or another by how two floats compare, or what they are.
+static at::Tensor choose(rt::Arith function, const at::Tensor &a,
+                         const at::Tensor &b) {
+  // Both branches of a `where` are tensors of the trace.
+  switch (function) {
+  case rt::Arith::Max:
+    return at::where(at::gt(b, a), b, a);
+  case rt::Arith::Min:
+    return at::where(at::lt(b, a), b, a);
+  case rt::Arith::Lost: {
+    at::Tensor sum = at::add(a, b);
+    return at::where(at::ge(at::abs(a), at::abs(b)),
+                     at::add(at::sub(a, sum), b), at::add(at::sub(b, sum), a));
+  }
+  default: {
+    const double infinity = std::numeric_limits<double>::infinity();
+    at::Tensor isLost =
+        at::logical_and(at::ne(b, 0), at::lt(at::abs(b), infinity));
+    return at::where(isLost, at::add(a, b), a);
+  }
+  }
+}
+
+/// Of floats; nothing where it is not what Python gives.
+static at::Tensor computeReal(rt::Arith function, const at::Tensor &a,
+                              const at::Tensor &b, bool isNonzero,
+                              bool squares) {
+  switch (function) {
+  case rt::Arith::Add:
+    return at::add(a, b);
+  case rt::Arith::Sub:
+    return at::sub(a, b);
+  case rt::Arith::Mul:
+    return at::mul(a, b);
+  case rt::Arith::TrueDiv:
+    return isNonzero ? at::div(a, b) : at::Tensor(); // zero raises
+  case rt::Arith::Pow:
+    return squares ? at::mul(a, a) : at::Tensor();
+  case rt::Arith::Max:
+  case rt::Arith::Min:
+  case rt::Arith::Lost:
+  case rt::Arith::Regain:
+    return choose(function, a, b);
+  case rt::Arith::Neg:
+    return at::neg(a);
+  case rt::Arith::Abs:
+    return at::abs(a);
+  default:
+    return {};
+  }
+}
+
 int DataScalars::computeNumber(rt::Arith function,
                                const NumberOperand *operands,
                                std::vector<std::pair<int, bool>> *expected) {
@@ -311,33 +365,14 @@ int DataScalars::computeNumber(rt::Arith function,
     bool isNonzero = count > 1 && operands[1].number.toDouble() != 0 &&
                      (made[1].isConstant || operands[1].isNonzero);
     if (real) {
-      switch (function) {
-      case rt::Arith::Add:
-        return s.tensors->impl->addProxy(at::add(a, b), 0);
-      case rt::Arith::Sub:
-        return s.tensors->impl->addProxy(at::sub(a, b), 0);
-      case rt::Arith::Mul:
-        return s.tensors->impl->addProxy(at::mul(a, b), 0);
-      case rt::Arith::TrueDiv:
-        // Zero raises.
-        if (!isNonzero)
-          return -1;
-        return s.tensors->impl->addProxy(at::div(a, b), 0);
-      case rt::Arith::Pow:
-        // Of single precision the square is a double, and so what `pow` gives.
-        if (!isSingle(operands[0].proxy) ||
-            operands[1].number.toDouble() != 2 || !made[1].isConstant)
-          return -1;
-        return s.tensors->impl->addProxy(at::mul(a, a), 0);
-      case rt::Arith::Neg:
-        return s.tensors->impl->addProxy(at::neg(a), 0);
-      case rt::Arith::Abs:
-        return s.tensors->impl->addProxy(at::abs(a), 0);
-      case rt::Arith::Float:
+      if (function == rt::Arith::Float)
         return operands[0].proxy;
-      default:
-        return -1;
-      }
+      // Of single precision the square is a double, and so what `pow` gives.
+      bool squares = count > 1 && made[1].isConstant &&
+                     isSingle(operands[0].proxy) &&
+                     operands[1].number.toDouble() == 2;
+      at::Tensor result = computeReal(function, a, b, isNonzero, squares);
+      return result.defined() ? s.tensors->impl->addProxy(result, 0) : -1;
     }
     switch (function) {
     case rt::Arith::Float:

@@ -16,11 +16,6 @@
 using namespace pyjit;
 using namespace pyjit::capture;
 
-static bool isNumber(PyObject *object) {
-  rt::Number number;
-  return asNumber(object, number);
-}
-
 //===----------------------------------------------------------------------===//
 // Operators of tensors
 //===----------------------------------------------------------------------===//
@@ -153,7 +148,7 @@ bool Scalars::roundToInt(const char *name, PyObject *number) {
         !rt::compute(function, x, y, result))
       return static_cast<PyObject *>(nullptr);
     return track(makeNumber(s, result), result,
-                 writeArith(function, a, b, result));
+                 writeArith(function, a, b, result), isOfSize(a));
   };
   if (!x.isFloat || (!floor && !ceil)) {
     arith(rt::Arith::Int, number, nullptr);
@@ -239,7 +234,8 @@ bool Scalars::askKind(const char *name, PyObject *number) {
 }
 
 void Scalars::native(const Call &call, const char *name) {
-  if (question(call, name) || tracked.empty() || sumList(call))
+  if (question(call, name) || !enabled() || sumList(call) || takeBest(call) ||
+      tracked.empty())
     return;
   cause = std::string("the native function '") + name + "' may look at it";
   bool tensor = false, any = false, numbers = !call.kwnames;
@@ -286,25 +282,6 @@ void Scalars::native(const Call &call, const char *name) {
     if (call.args.size() == 1 &&
         (roundToInt(name, first) || askKind(name, first)))
       return;
-    bool least = !std::strcmp(name, "min");
-    if ((least || !std::strcmp(name, "max")) && call.args.size() > 1) {
-      // The result is one of the arguments.
-      PyObject *best = first;
-      for (size_t i = 1; i < call.args.size(); ++i) {
-        rt::Compare function = least ? rt::Compare::Lt : rt::Compare::Gt;
-        rt::Number x, y;
-        bool outcome = false;
-        asNumber(call.args[i], x);
-        asNumber(best, y);
-        if (!rt::compare(function, x, y, outcome))
-          break;
-        compare(function, call.args[i], best);
-        if (outcome)
-          best = call.args[i];
-        if (i + 1 == call.args.size())
-          return;
-      }
-    }
   }
   for (PyObject *argument : call.args)
     specializeDeep(argument);

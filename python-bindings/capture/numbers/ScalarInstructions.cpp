@@ -34,6 +34,7 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
                      const Instruction &in) {
   frame = current;
   op = in.op;
+  readsElements = false;
   if (lengthFrame == current)
     lengthFrame = nullptr;
   if (!enabled() || (tracked.empty() && !s.sizes.followed))
@@ -291,7 +292,8 @@ void Scalars::specializePending(const Pending &entry) {
                          ? PyFloat_FromDouble(entry.number.real)
                          : PyLong_FromLongLong(entry.number.integer);
   if (PyObject *unique =
-          object ? track(object, entry.number, entry.value) : nullptr)
+          object ? track(object, entry.number, entry.value, entry.ofSize)
+                 : nullptr)
     specialize(unique);
   Py_XDECREF(object);
   for (PyObject *number : entry.operands)
@@ -374,7 +376,7 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
     if (!asNumber(*top, number) || number.isFloat != entry.number.isFloat ||
         number.bits() != entry.number.bits())
       return specializePending(entry);
-    unique = track(*top, number, entry.value);
+    unique = track(*top, number, entry.value, entry.ofSize);
     if (!unique)
       return;
   }

@@ -30,6 +30,11 @@ bool pyjit::capture::asNumber(PyObject *object, rt::Number &number) {
   return !overflow;
 }
 
+bool pyjit::capture::isNumber(PyObject *object) {
+  rt::Number number;
+  return asNumber(object, number);
+}
+
 PyObject *pyjit::capture::makeNumber(Recording &recording,
                                      const rt::Number &number) {
   PyObject *object = number.isFloat ? PyFloat_FromDouble(number.real)
@@ -85,6 +90,11 @@ bool Scalars::isSpecialized(PyObject *object) const {
   return it != tracked.end() && it->second.specialized;
 }
 
+bool Scalars::isOfSize(PyObject *number) const {
+  auto it = tracked.find(number);
+  return it != tracked.end() && it->second.ofSize;
+}
+
 std::vector<PyObject *> Scalars::followed() const {
   std::vector<PyObject *> numbers;
   for (auto &[number, facts] : tracked)
@@ -110,7 +120,7 @@ PyjitType Scalars::typeOf(const rt::Number &number) const {
 
 /// An object that equals `original` and is nobody else's.
 PyObject *Scalars::track(PyObject *original, const rt::Number &number,
-                         int value) {
+                         int value, bool ofSize) {
   // `abs`, `int` and `float` give back the number that they were given, ours.
   auto given = tracked.find(original);
   if (given != tracked.end())
@@ -121,6 +131,7 @@ PyObject *Scalars::track(PyObject *original, const rt::Number &number,
     return nullptr;
   }
   tracked[unique] = {value, number, Py_NewRef(original)};
+  tracked[unique].ofSize = ofSize;
   return unique;
 }
 
@@ -199,7 +210,7 @@ bool Scalars::read(Node *owner, const Selector &selector,
     if (!unique)
       return true;
   }
-  if (unique == result)
+  if (unique == result || readsElements)
     return true;
   pending.push_back({frame, op, unique, result, -1, number, {}});
   return true;
@@ -269,6 +280,8 @@ void Scalars::specialize(PyObject *number) {
   if (it->second.proxy >= 0)
     return lose(it->second.site, it->second.data);
   PyjitValue constant = operand(it->second.original);
+  if (!it->second.ofSize)
+    s.breaks.noteFixed(GraphBreaks::Fixes::Number, it->second.number.bits());
   s.add(PyjitCompareOp{.function = view("is"),
                        .lhs = it->second.value,
                        .rhs = constant,
@@ -366,6 +379,7 @@ void Scalars::arith(rt::Arith function, PyObject *a, PyObject *b) {
   int value = writeArith(function, a, unary ? nullptr : b, result);
   pending.push_back(
       {frame, op, nullptr, nullptr, value, result, {a, unary ? nullptr : b}});
+  pending.back().ofSize = isOfSize(a) || (!unary && isOfSize(b));
 }
 
 int Scalars::writeArith(rt::Arith function, PyObject *a, PyObject *b,
@@ -394,6 +408,8 @@ void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b,
   if (proxyOf(a) >= 0 || proxyOf(b) >= 0)
     return compareComputed(function, a, b, outcome, branches);
   PyjitValue first = operand(a), second = operand(b);
+  if (!isOfSize(a) && !isOfSize(b))
+    s.breaks.noteFixed(GraphBreaks::Fixes::Outcome, outcome);
   s.add(PyjitCompareOp{.function = view(rt::kCompareNames[unsigned(function)]),
                        .lhs = first,
                        .rhs = second,

@@ -150,6 +150,7 @@ private:
     int proxy = -1;    ///< see DataScalars.cpp
     bool data = false; ///< it depends on tensors' data
     int site = -1; ///< the instruction that it came from: DataScalars::sites
+    bool ofSize = false; ///< it is, or is computed from, a tensor's size
   };
   /// A number that the next event of `frame` should find on its stack.
   struct Pending {
@@ -167,6 +168,7 @@ private:
     bool data = false;
     int site = -1;
     int below = -1; ///< how far below the top, of several results
+    bool ofSize = false;
   };
 
   /// What a `sum()` has come to.
@@ -174,17 +176,25 @@ private:
     PyjitFrame *frame;
     PyObject *total;
     int floats = 0;
-    bool isOver = false; ///< nobody can say what it comes to
+    bool isOver = false;      ///< nobody can say what it comes to
+    PyObject *lost = nullptr; ///< what its additions rounded off
   };
 
-  PyObject *track(PyObject *original, const rt::Number &number, int value);
+  PyObject *track(PyObject *original, const rt::Number &number, int value,
+                  bool ofSize = false);
   NumberOperand computed(PyObject *number, const std::string &device);
   PyObject *combine(rt::Arith function, PyObject *a, PyObject *b);
   PyObject *derive(rt::Arith function, PyObject *a, PyObject *b);
+  /// Whether a tensor's size has a part in a number.
+  bool isOfSize(PyObject *number) const;
   Sum beginSum(PyObject *start);
   bool addTo(Sum &sum, PyObject *number);
   void leaveSum(const Sum &sum);
+  void leaveResult(PyjitFrame *of, PyObject *number);
+  bool takeBest(const Call &call);
+  bool compareAll(rt::Compare function, const std::vector<PyObject *> &numbers);
   bool sumList(const Call &call);
+  std::vector<PyObject *> elementsOf(PyObject *sequence);
   void endSum(PyjitFrame *of);
   PyObject *constant(long value);
   void beforeRanges(const Instruction &in);
@@ -250,6 +260,8 @@ private:
   std::map<AccessPath, PyObject *> reads; ///< what they became
   std::set<PyObject *> owned; ///< numbers that tell their place already
   std::vector<Pending> pending;
+  /// What the running instruction reads goes into what it computes.
+  bool readsElements = false;
   std::vector<Sum> sums; ///< of generators that are running
   /// By range or iterator, which the recording holds.
   std::unordered_map<PyObject *, Range> ranges;
@@ -273,6 +285,7 @@ void noteNumberTensors(Recording &recording, const Call &call);
 
 /// An exact int that fits 64 bits, or an exact float.
 bool asNumber(PyObject *object, rt::Number &number);
+bool isNumber(PyObject *object);
 /// The number as an object of Python's, held by the recording.
 PyObject *makeNumber(Recording &recording, const rt::Number &number);
 

@@ -60,6 +60,7 @@ void Scalars::askShape(PyObject *tensor) {
 void Scalars::askNumber(int value, int64_t number) {
   pending.push_back(
       {frame, op, nullptr, nullptr, value, rt::Number::of(number), {}});
+  pending.back().ofSize = true;
 }
 
 void Scalars::askSize(PyObject *tensor, int64_t dim) {
@@ -209,7 +210,8 @@ PyObject *Scalars::makeSize(const Pending &entry, PyObject *found) {
   for (size_t d = 0; d < entry.dims.size(); ++d) {
     PyObject *item = PyTuple_GET_ITEM(found, d), *unique = nullptr;
     if (entry.dims[d] >= 0)
-      unique = track(item, rt::Number::of(entry.shape[d]), entry.dims[d]);
+      unique = track(item, rt::Number::of(entry.shape[d]), entry.dims[d],
+                     /*ofSize=*/true);
     PyTuple_SET_ITEM(size, d, Py_NewRef(unique ? unique : item));
   }
   if (!s.objects.known(size))

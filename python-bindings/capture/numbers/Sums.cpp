@@ -2,8 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `sum()` starts from an int and adds each element to what it has. Beyond two
-// floats it keeps what the additions round off, and adds that in the end:
-// CPython's own, which no chain of additions gives.
+// floats it keeps what the additions round off, and adds that in the end
+// (Neumaier's algorithm; with two floats this makes no difference).
+//
+// `max()` and `min()` of numbers compare each with the best so far. Of floats
+// the specialization computes the best; else what each comparison came to is
+// guarded.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +31,8 @@ PyObject *Scalars::combine(rt::Arith function, PyObject *a, PyObject *b) {
   if (!isTracked(a) && !isTracked(b))
     return number;
   if (proxyOf(a) < 0 && proxyOf(b) < 0)
-    return track(number, result, writeArith(function, a, b, result));
+    return track(number, result, writeArith(function, a, b, result),
+                 isOfSize(a) || isOfSize(b));
   bool data;
   int site, proxy = computeProxy(function, a, b, data, site);
   if (proxy < 0 || !s.dataNumbers.proxyIs(proxy, number))
@@ -45,19 +50,26 @@ PyObject *Scalars::combine(rt::Arith function, PyObject *a, PyObject *b) {
 /// False: what the sum is cannot be said, and all that went into it keeps its
 /// value.
 bool Scalars::addTo(Sum &sum, PyObject *number) {
-  PyObject *total = nullptr;
+  PyObject *total = nullptr, *lost = sum.lost;
   rt::Number addend;
-  if (!sum.isOver && asNumber(number, addend) && sum.floats < 2)
+  if (!sum.isOver && asNumber(number, addend))
     total = combine(rt::Arith::Add, sum.total, number);
+  if (total && addend.isFloat && sum.floats > 0) {
+    lost = combine(rt::Arith::Lost, sum.total, number);
+    if (lost && sum.lost)
+      lost = combine(rt::Arith::Add, sum.lost, lost);
+    if (!lost)
+      total = nullptr;
+  }
   if (!total) {
-    specializeDeep(number);
-    if (!sum.isOver)
-      specialize(sum.total);
+    for (PyObject *part : {number, sum.isOver ? nullptr : sum.total, sum.lost})
+      specializeDeep(part);
     sum.isOver = true;
     return false;
   }
   sum.floats += addend.isFloat;
   sum.total = total;
+  sum.lost = lost;
   return true;
 }
 
@@ -67,14 +79,30 @@ void Scalars::leaveSum(const Sum &sum) {
       std::remove_if(pending.begin(), pending.end(),
                      [&](const Pending &e) { return e.frame == sum.frame; }),
       pending.end());
-  auto found = tracked.find(sum.total);
-  if (sum.isOver || found == tracked.end())
+  if (sum.isOver)
     return;
-  const Tracked &total = found->second;
-  Pending entry{sum.frame, op, nullptr, nullptr, total.value, total.number, {}};
-  entry.proxy = total.proxy;
-  entry.data = total.data;
-  entry.site = total.site;
+  PyObject *total = sum.total;
+  if (sum.floats > 2)
+    total = combine(rt::Arith::Regain, total, sum.lost);
+  if (!total) {
+    specializeDeep(sum.total);
+    return specializeDeep(sum.lost);
+  }
+  leaveResult(sum.frame, total);
+}
+
+/// A number that was computed here is what the running instruction of a frame
+/// gives.
+void Scalars::leaveResult(PyjitFrame *of, PyObject *number) {
+  auto found = tracked.find(number);
+  if (found == tracked.end())
+    return;
+  const Tracked &facts = found->second;
+  Pending entry{of, op, nullptr, nullptr, facts.value, facts.number, {}};
+  entry.proxy = facts.proxy;
+  entry.data = facts.data;
+  entry.site = facts.site;
+  entry.ofSize = facts.ofSize;
   pending.push_back(entry);
 }
 
@@ -86,25 +114,95 @@ Scalars::Sum Scalars::beginSum(PyObject *start) {
   return {frame, start, isFloat};
 }
 
+/// Whether it is a list or a tuple of numbers.
+static bool holdsNumbers(PyObject *object) {
+  return (PyList_CheckExact(object) || PyTuple_CheckExact(object)) &&
+         std::all_of(PySequence_Fast_ITEMS(object),
+                     PySequence_Fast_ITEMS(object) +
+                         PySequence_Fast_GET_SIZE(object),
+                     isNumber);
+}
+
+/// What the running instruction takes from a list or a tuple: lifted numbers in
+/// the place of those that stand there.
+std::vector<PyObject *> Scalars::elementsOf(PyObject *sequence) {
+  PyObject **items = PySequence_Fast_ITEMS(sequence);
+  std::vector<PyObject *> elements(items,
+                                   items + PySequence_Fast_GET_SIZE(sequence));
+  // A list that the call has changed holds the lifted numbers themselves.
+  Node *node = s.objects.find(sequence);
+  if (!node || !node->external || node->owned || node->appended)
+    return elements;
+  readsElements = true;
+  s.containers.readDeep(sequence);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    auto read = reads.find(pathTo(node, Select::Item, nullptr, Py_ssize_t(i)));
+    if (read != reads.end())
+      elements[i] = read->second;
+  }
+  return elements;
+}
+
 /// `sum(numbers)` of a list or a tuple: false if it is something else.
 bool Scalars::sumList(const Call &call) {
   static PyObject *builtin = findObject("builtins:sum");
-  if (call.callable != builtin || call.args.empty() || call.args.size() > 2)
-    return false;
-  PyObject *list = call.args[0];
-  if (!PyList_CheckExact(list) && !PyTuple_CheckExact(list))
-    return false;
-  PyObject **elements = PySequence_Fast_ITEMS(list);
-  Py_ssize_t count = PySequence_Fast_GET_SIZE(list);
-  rt::Number number;
-  auto isNumber = [&](PyObject *o) { return asNumber(o, number); };
-  if (!std::all_of(elements, elements + count, isNumber) ||
+  if (call.callable != builtin || call.args.empty() || call.args.size() > 2 ||
+      !holdsNumbers(call.args[0]) ||
       (call.args.size() > 1 && !isNumber(call.args[1])))
     return false;
   Sum sum = beginSum(call.args.size() > 1 ? call.args[1] : nullptr);
-  for (Py_ssize_t i = 0; i < count; ++i)
-    addTo(sum, elements[i]);
+  for (PyObject *element : elementsOf(call.args[0]))
+    addTo(sum, element);
   leaveSum(sum);
+  return true;
+}
+
+/// `max(a, b, …)`, `max(numbers)`, and likewise `min`: false if it is something
+/// else.
+bool Scalars::takeBest(const Call &call) {
+  static PyObject *const largest = findObject("builtins:max");
+  static PyObject *const least = findObject("builtins:min");
+  bool min = call.callable == least;
+  if ((!min && call.callable != largest) || call.kwnames || call.args.empty())
+    return false;
+  std::vector<PyObject *> numbers;
+  if (call.args.size() == 1 && holdsNumbers(call.args[0]))
+    numbers = elementsOf(call.args[0]);
+  else if (call.args.size() > 1 &&
+           std::all_of(call.args.begin(), call.args.end(), isNumber))
+    numbers.assign(call.args.begin(), call.args.end());
+  auto tracks = [&](PyObject *number) { return isTracked(number); };
+  if (std::none_of(numbers.begin(), numbers.end(), tracks))
+    return false;
+  bool floats = std::all_of(numbers.begin(), numbers.end(), [&](PyObject *n) {
+    return PyFloat_CheckExact(n) && !isOfSize(n);
+  });
+  PyObject *best = floats ? numbers[0] : nullptr;
+  for (size_t i = 1; best && i < numbers.size(); ++i)
+    best = combine(min ? rt::Arith::Min : rt::Arith::Max, best, numbers[i]);
+  if (best)
+    leaveResult(frame, best);
+  else if (!compareAll(min ? rt::Compare::Lt : rt::Compare::Gt, numbers))
+    for (PyObject *number : numbers)
+      specialize(number);
+  return true;
+}
+
+/// The result is one of the numbers.
+bool Scalars::compareAll(rt::Compare function,
+                         const std::vector<PyObject *> &numbers) {
+  PyObject *best = numbers[0];
+  for (size_t i = 1; i < numbers.size(); ++i) {
+    rt::Number x, y;
+    bool outcome = false;
+    asNumber(numbers[i], x);
+    asNumber(best, y);
+    if (!rt::compare(function, x, y, outcome))
+      return false;
+    compare(function, numbers[i], best);
+    if (outcome)
+      best = numbers[i];
+  }
   return true;
 }
 

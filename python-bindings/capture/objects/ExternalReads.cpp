@@ -146,6 +146,9 @@ void ExternalReads::emitGet(Node *owner, const Selector &selector,
     get.equals = s.objects.constant(result);
     get.resultType = s.objects.irType(result);
     s.add(get);
+    if (PyUnicode_CheckExact(result) && owner)
+      s.breaks.noteFixed(GraphBreaks::Fixes::Text, PyObject_Hash(result),
+                         owner->inArgument ? nullptr : owner->object);
     return;
   }
   if (ObjectTable::isTensor(result))
@@ -182,6 +185,9 @@ void ExternalReads::emitGet(Node *owner, const Selector &selector,
   if (!pinned) {
     node->typeRead = true;
     node->path = path;
+    node->inArgument =
+        owner ? owner->inArgument && selector.kind == PyjitSelectorItem
+              : selector.kind == PyjitSelectorArg;
   }
   if (node->value < 0)
     node->value = value;
@@ -261,6 +267,12 @@ bool ExternalReads::onlyGrew(Node *owner) const {
   return !s.effects.reinserted.count(owner);
 }
 
+/// A list that is given is another one in each call.
+void ExternalReads::noteLength(Node *owner, Py_ssize_t n) {
+  s.breaks.noteFixed(GraphBreaks::Fixes::Length, n,
+                     owner->inArgument ? nullptr : owner->object);
+}
+
 void ExternalReads::length(Node *owner, Py_ssize_t n) {
   if (s.dead || !owner || !owner->external || owner->owned)
     return;
@@ -276,6 +288,7 @@ void ExternalReads::length(Node *owner, Py_ssize_t n) {
     return;
   PyjitValue holder = s.objects.ssa(owner);
   s.add(PyjitLengthOp{.holder = holder, .length = n});
+  noteLength(owner, n);
 }
 
 void ExternalReads::keys(Node *owner, PyObject *keyList) {
@@ -303,6 +316,7 @@ void ExternalReads::keys(Node *owner, PyObject *keyList) {
     keys.push_back(s.objects.constant(PyList_GET_ITEM(keyList, i)));
   PyjitValue holder = s.objects.ssa(owner);
   s.add(PyjitKeysOp{.holder = holder, .keys = s.writer.list(keys)});
+  noteLength(owner, count);
 }
 
 /// An object that is known by identity may still change its class.

@@ -65,6 +65,7 @@ public:
 
 private:
   bool onlyGrew(Node *owner) const;
+  void noteLength(Node *owner, Py_ssize_t n);
   bool isPassedOn(Node *owner, PyObject *object);
   void readParts(PyObject *object, PyjitValue value);
   void emitGet(Node *owner, const Selector &selector, PyObject *result,

@@ -19,6 +19,9 @@ struct Node {
   bool owned = false;
   /// Made with the code that loads it, not by the call: as fixed as that is.
   bool ofCode = false;
+  /// An argument, or an element of a container that is one: another object in
+  /// each call.
+  bool inArgument = false;
   bool typeRead = false;
   bool functionRead = false;
   bool paramDict = false; ///< `_parameters` or `_buffers` of an nn.Module

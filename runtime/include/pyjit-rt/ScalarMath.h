@@ -53,6 +53,10 @@ enum class Arith : uint8_t {
   FloorDiv,
   Mod,
   Pow,
+  Max,    ///< max(x, y) of two ints or two floats
+  Min,    ///< likewise
+  Lost,   ///< what x + y rounds off, as sum() computes it
+  Regain, ///< x + y where y can be what sums to x have lost, else x
   Neg,
   Abs,
   Float, ///< float(x)
@@ -60,11 +64,17 @@ enum class Arith : uint8_t {
   Sqrt,  ///< math.sqrt
   Sin,
   Cos,
+  Exp,
+  Log, ///< of one argument, as the next ones
+  Log2,
+  Log10,
+  Tanh,
   Single, ///< rounded to single precision
 };
 inline constexpr const char *kArithNames[] = {
-    "add", "sub",   "mul", "truediv", "floordiv", "mod", "pow",   "neg",
-    "abs", "float", "int", "sqrt",    "sin",      "cos", "single"};
+    "add", "sub",  "mul",    "truediv", "floordiv", "mod",   "pow",  "max",
+    "min", "lost", "regain", "neg",     "abs",      "float", "int",  "sqrt",
+    "sin", "cos",  "exp",    "log",     "log2",     "log10", "tanh", "single"};
 
 /// `Is`: the same type and bits.
 enum class Compare : uint8_t { Lt, Le, Eq, Ne, Gt, Ge, Is };
@@ -85,6 +95,10 @@ inline bool mayRaise(Arith op) {
   case Arith::Sqrt:
   case Arith::Sin: // of infinities
   case Arith::Cos:
+  case Arith::Exp: // an overflow
+  case Arith::Log: // of what is not positive
+  case Arith::Log2:
+  case Arith::Log10:
     return true;
   default:
     return false;
@@ -156,6 +170,21 @@ inline bool floatArith(Arith op, double x, double y, double &out) {
       return false;
     out = std::pow(x, y);
     return std::isfinite(out);
+  case Arith::Max: // the first one of equals, and where one is nan
+    out = y > x ? y : x;
+    return true;
+  case Arith::Min:
+    out = y < x ? y : x;
+    return true;
+  case Arith::Lost: {
+    double sum = x + y;
+    bool first = std::fabs(x) >= std::fabs(y);
+    out = first ? (x - sum) + y : (y - sum) + x;
+    return true;
+  }
+  case Arith::Regain:
+    out = y != 0 && std::isfinite(y) ? x + y : x;
+    return true;
   default:
     return false;
   }
@@ -218,6 +247,12 @@ inline bool integerArith(Arith op, int64_t x, int64_t y, Number &out) {
     if (!integerPower(x, y, result))
       return false;
     break;
+  case Arith::Max:
+    result = y > x ? y : x;
+    break;
+  case Arith::Min:
+    result = y < x ? y : x;
+    break;
   default:
     return false;
   }
@@ -265,6 +300,21 @@ inline bool unaryArith(Arith op, const Number &x, Number &out) {
       return false;
     out = Number::of(op == Arith::Sin ? std::sin(value) : std::cos(value));
     return true;
+  case Arith::Exp:
+    out = Number::of(std::exp(value));
+    return std::isfinite(value) && std::isfinite(out.real);
+  case Arith::Log:
+  case Arith::Log2:
+  case Arith::Log10:
+    if (!std::isfinite(value) || value <= 0)
+      return false;
+    out = Number::of(op == Arith::Log    ? std::log(value)
+                     : op == Arith::Log2 ? std::log2(value)
+                                         : std::log10(value));
+    return true;
+  case Arith::Tanh:
+    out = Number::of(std::tanh(value));
+    return std::isfinite(value);
   default:
     return false;
   }
@@ -278,6 +328,9 @@ inline bool compute(Arith op, const Number &x, const Number &y, Number &out) {
     return detail::unaryArith(op, x, out);
   if (!x.isFloat && !y.isFloat)
     return detail::integerArith(op, x.integer, y.integer, out);
+  // Python gives back one of its arguments, of its own type.
+  if ((op == Arith::Max || op == Arith::Min) && x.isFloat != y.isFloat)
+    return false;
   double result;
   if (!detail::floatArith(op, x.toDouble(), y.toDouble(), result))
     return false;
