@@ -610,6 +610,8 @@ class Engine:
         self.turns.begin(specialization)
         self.numbers.made(specialization, set(call_segment.lifted))
         self._fixed_sites[specialization] = call_segment.fixed_sites
+        for dropped in self._fixed_sites.keys() - set(self.compiled.specializations):
+            del self._fixed_sites[dropped]
         log(self, specialization)
 
     def install(self, call_segment: CallSegment) -> None:
@@ -632,6 +634,7 @@ class Engine:
         if self.loops.try_again():
             self.compiled.drop_specializations()
             self.call_segments.clear()
+            self._fixed_sites.clear()
 
     def _build(
         self, trace: _C.Trace, objects: list, nargs: int, keywords: tuple[str, ...]
