@@ -29,13 +29,13 @@ struct Chain {
   SmallVector<Value> indices;
 };
 
-/// `stops`: takes such a handle, other than the given one, for an origin.
+/// `stops`: takes the source of such a view for an origin.
 Chain chainOf(
     Value handle,
-    llvm::function_ref<bool(Value)> stops = [](Value) { return false; }) {
+    llvm::function_ref<bool(ViewOp)> stops = [](ViewOp) { return false; }) {
   SmallVector<ViewOp> views;
   while (auto view = handle.getDefiningOp<ViewOp>()) {
-    if (!views.empty() && stops(handle))
+    if (!views.empty() && stops(views.back()))
       break;
     views.push_back(view);
     handle = view.getSource();
@@ -61,6 +61,7 @@ struct RewriteMutation
     func::FuncOp function = getOperation();
     shown.clear();
     known.clear();
+    written.clear();
     if (!function->hasAttr(pyjit::attribute::kGradientResults))
       return;
     for (Value result : function.front().getTerminator()->getOperands())
@@ -75,8 +76,9 @@ struct RewriteMutation
     bool isOutside = builder.getBlock() == &getOperation().front();
     if (Value value = known.lookup(handle); value && isOutside)
       return value;
-    Chain chain =
-        chainOf(handle, [&](Value other) { return shown.contains(other); });
+    Chain chain = chainOf(handle, [&](ViewOp view) {
+      return shown.contains(view.getSource()) && !isOlderThanWrite(view);
+    });
     if (chain.path.empty())
       return LoadOp::create(builder, loc, contents(handle), handle);
     Value value = AccessOp::create(
@@ -85,6 +87,15 @@ struct RewriteMutation
     if (isOutside && shown.contains(handle))
       known[handle] = value;
     return value;
+  }
+
+  /// Behind a write, autograd makes the views that are there once more, of the
+  /// tensor that has the memory.
+  bool isOlderThanWrite(ViewOp view) const {
+    auto write = written.find(chainOf(view.getResult()).origin);
+    return write != written.end() &&
+           view->getBlock() == write->second->getBlock() &&
+           view->isBeforeInBlock(write->second);
   }
 
   LogicalResult rewrite(LoadOp load) {
@@ -101,8 +112,11 @@ struct RewriteMutation
     known.remove_if([&](auto &entry) {
       return chainOf(entry.first).origin == chain.origin;
     });
-    if (chain.path.empty())
+    Block &block = getOperation().front();
+    if (chain.path.empty()) {
+      written[chain.origin] = block.findAncestorOpInBlock(*store);
       return success();
+    }
     OpBuilder builder(store);
     ArrayAttr path = builder.getArrayAttr(chain.path);
     RankedTensorType type = contents(chain.origin);
@@ -113,7 +127,8 @@ struct RewriteMutation
     Value whole = LoadOp::create(builder, store.getLoc(), type, chain.origin);
     Value changed = AssignOp::create(builder, store.getLoc(), type, whole,
                                      store.getValue(), path, chain.indices);
-    StoreOp::create(builder, store.getLoc(), changed, chain.origin);
+    auto all = StoreOp::create(builder, store.getLoc(), changed, chain.origin);
+    written[chain.origin] = block.findAncestorOpInBlock(*all);
     store.erase();
     return success();
   }
@@ -145,6 +160,8 @@ struct RewriteMutation
   }
 
   llvm::DenseSet<Value> shown; ///< handles of views that leave
+  /// Of each origin, an operation that stands where the last write does.
+  llvm::DenseMap<Value, Operation *> written;
   /// What the program has read of these and not written since.
   llvm::MapVector<Value, Value> known;
 };

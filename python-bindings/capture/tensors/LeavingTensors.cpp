@@ -112,7 +112,7 @@ public:
                              "it leaves one of several views, whose base was "
                              "written");
     findExternals();
-    findMade();
+    findDivided();
     for (const at::Tensor &t : impl.leaving)
       checkLeaf(t);
     for (const at::Tensor &t : impl.leaving)
@@ -123,7 +123,8 @@ public:
 
 private:
   void findExternals();
-  void findMade();
+  void findDivided();
+  const TensorInfo *findOwn(const c10::TensorImpl *impl) const;
   void checkLeaf(const at::Tensor &t);
   bool isReached(const at::Tensor &leaf) const;
   void writeTensor(const at::Tensor &t, const TensorInfo &info);
@@ -140,8 +141,9 @@ private:
   Recording &recording;
   /// By memory: the external tensors, in the order of their values.
   std::map<const void *, std::vector<at::TensorBase>> externals;
-  /// The memory of the tensors of the call's own that were made with it.
-  std::set<const void *> made;
+  /// The memory of which a tensor leaves that was made with it, or several
+  /// parts that autograd takes for tensors of their own.
+  std::set<const void *> divided;
   /// Who was written most often.
   std::map<Counter, std::pair<const TensorInfo *, int64_t>> counts;
 };
@@ -162,11 +164,25 @@ void LeavingTensors::findExternals() {
   }
 }
 
-void LeavingTensors::findMade() {
-  for (const at::Tensor &t : impl.leaving)
-    if (const TensorInfo *info = impl.find(t);
-        info && !info->external && !info->isView)
-      made.insert(memoryOf(*info));
+void LeavingTensors::findDivided() {
+  std::map<const void *, const c10::TensorImpl *> parts;
+  for (const at::Tensor &t : impl.leaving) {
+    const TensorInfo *info = impl.find(t);
+    if (!info || info->external)
+      continue;
+    const void *memory = memoryOf(*info);
+    if (!info->isView)
+      divided.insert(memory);
+    if (const TensorInfo *base = findOwn(baseOf(t));
+        base && base->isPart &&
+        parts.emplace(memory, baseOf(t)).first->second != baseOf(t))
+      divided.insert(memory);
+  }
+}
+
+const TensorInfo *LeavingTensors::findOwn(const c10::TensorImpl *impl) const {
+  auto known = this->impl.tensors.find(const_cast<c10::TensorImpl *>(impl));
+  return known == this->impl.tensors.end() ? nullptr : &known->second;
 }
 
 /// The external tensor of this memory that `t` is shown as a view of, or null:
@@ -188,10 +204,10 @@ std::string LeavingTensors::shownAs(const at::Tensor &t,
                                     const TensorInfo &info) const {
   if (t.is_inference())
     return "";
-  auto base = impl.tensors.find(const_cast<c10::TensorImpl *>(baseOf(t)));
+  const TensorInfo *base = findOwn(baseOf(t));
   // A part is a tensor of its own where nobody sees what it is a part of.
-  bool detached = base != impl.tensors.end() && base->second.isView &&
-                  (!base->second.isPart || made.count(memoryOf(info)));
+  bool detached =
+      base && base->isView && (!base->isPart || divided.count(memoryOf(info)));
   if (detached)
     return t.is_view() ? "view of detached" : "detached";
   return t.is_view() ? viewShownAs(t, impl.state.gradMode) : "";

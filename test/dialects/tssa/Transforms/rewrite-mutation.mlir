@@ -60,3 +60,26 @@ func.func @shown(%x: !tssa.ref<tensor<4xf32>>) -> (tensor<2x2xf32>, tensor<2x2xf
   %4 = tssa.load %v : !tssa.ref<tensor<2x2xf32>>
   return %4, %1, %2 : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xf32>
 }
+
+// -----
+
+// Behind a write, autograd makes the views that were there once more, of the
+// tensor that has the memory; one that is made then is a view of the view.
+// CHECK-LABEL: func @older
+func.func @older(%x: !tssa.ref<tensor<4xf32>>) -> (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %v = tssa.view %x [#tssa.view<view [2, 2]>] : !tssa.ref<tensor<4xf32>> -> !tssa.ref<tensor<2x2xf32>>
+  %old = tssa.view %v [#tssa.view<select [0, 1]>] : !tssa.ref<tensor<2x2xf32>> -> !tssa.ref<tensor<2xf32>>
+  %0 = tssa.load %v : !tssa.ref<tensor<2x2xf32>>
+  %1 = tssa.aten "aten::neg"(%0) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  // CHECK: tssa.store
+  tssa.store %1, %v : !tssa.ref<tensor<2x2xf32>>
+  %new = tssa.view %v [#tssa.view<select [0, 0]>] : !tssa.ref<tensor<2x2xf32>> -> !tssa.ref<tensor<2xf32>>
+  // CHECK: %[[V:.*]] = tssa.access %{{.*}} [#tssa.view<view [2, 2]>]
+  // CHECK: %[[O:.*]] = tssa.access %{{.*}} [#tssa.view<view [2, 2]>, #tssa.view<select [0, 1]>]
+  // CHECK: %[[N:.*]] = tssa.access %[[V]] [#tssa.view<select [0, 0]>]
+  // CHECK: return %[[V]], %[[O]], %[[N]]
+  %2 = tssa.load %v : !tssa.ref<tensor<2x2xf32>>
+  %3 = tssa.load %old : !tssa.ref<tensor<2xf32>>
+  %4 = tssa.load %new : !tssa.ref<tensor<2xf32>>
+  return %2, %3, %4 : tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>
+}
