@@ -80,6 +80,14 @@ static unsigned placeOf(Operation *op, Value read) {
   return behind ? operands.size() : place;
 }
 
+/// Whether it shows an input as its user has seen it: gradients come to the
+/// input when they come to that. Programs of all orders return them alike,
+/// with and without such operators.
+static bool isSeen(Operation *op) {
+  auto call = dyn_cast<tssa::AtenOp>(op);
+  return call && call.getOverload() == operators::pyjit::seen;
+}
+
 void ReverseSweep::give(Value value, Value gradient) {
   if (!active.contains(value))
     return;
@@ -90,7 +98,10 @@ void ReverseSweep::give(Value value, Value gradient) {
   }
   gradients[value] = gradient;
   if (visited)
-    completed[value] = {visits, placeOf(visited, value)};
+    completed[value] = isSeen(visited)
+                           ? std::max(completed.lookup(value),
+                                      completed.lookup(visited->getResult(0)))
+                           : std::pair(visits, placeOf(visited, value));
 }
 
 LogicalResult ReverseSweep::run() {

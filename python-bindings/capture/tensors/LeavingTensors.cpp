@@ -171,7 +171,7 @@ void LeavingTensors::findDivided() {
     if (!info || info->external)
       continue;
     const void *memory = memoryOf(*info);
-    if (!info->isView)
+    if (!info->isView || info->isReshaped)
       divided.insert(memory);
     if (const TensorInfo *base = findOwn(baseOf(t));
         base && base->isPart &&
@@ -206,8 +206,8 @@ std::string LeavingTensors::shownAs(const at::Tensor &t,
     return "";
   const TensorInfo *base = findOwn(baseOf(t));
   // A part is a tensor of its own where nobody sees what it is a part of.
-  bool detached =
-      base && base->isView && (!base->isPart || divided.count(memoryOf(info)));
+  bool detached = base && base->isView && !base->isReshaped &&
+                  (!base->isPart || divided.count(memoryOf(info)));
   if (detached)
     return t.is_view() ? "view of detached" : "detached";
   return t.is_view() ? viewShownAs(t, impl.state.gradMode) : "";

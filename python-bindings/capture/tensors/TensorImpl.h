@@ -55,6 +55,9 @@ struct TensorInfo {
   /// is its own.
   const c10::TensorImpl *data = nullptr;
   bool isView = false; ///< the trace makes it as a view of another tensor
+  /// It is one because its shape was changed in place (`squeeze_`): it is the
+  /// tensor that the memory was made with.
+  bool isReshaped = false;
   /// A leaf that the call made: its value has no history in the trace.
   bool beginsHistory = false;
   PyjitType type = nullptr; ///< when bound; a change of shape shows

@@ -884,5 +884,9 @@ void pyjit::capture::recordOperator(Impl &impl, Impl::Operation &op,
 void TensorRecorder::Impl::recordShapeChange(OperatorCall call,
                                              const at::Tensor &t) {
   call.overload = factsOf(call.overload).shapeChange;
-  bind(t, add(call, {t})).isView = true;
+  const TensorInfo *before = find(t);
+  bool isOwn = before && (!before->isView || before->isReshaped);
+  TensorInfo &info = bind(t, add(call, {t}));
+  info.isView = true;
+  info.isReshaped = isOwn;
 }
