@@ -286,13 +286,16 @@ def test_instances_with_slots_are_new_each_time() -> None:
 def follows(
     program: Callable[..., Any], change: Callable[[int], None], *args: Any
 ) -> None:
-    """The compiled function answers as the program does after each change, and hits between."""
+    """The compiled function answers as the program does after each change, and hits between. What an instruction
+    looks at is fixed by a specialization for the first three values; the fourth makes it a graph break
+    (`test_settling.py`)."""
     fast = pyjit.compile(program)
     for step in range(4):
         change(step)
         for _ in range(2):
             same(program(*args), fast(*args))
-    assert pyjit.stats(fast)["graph_break_sites"] == []
+        if step < 3:
+            assert pyjit.stats(fast)["graph_break_sites"] == []
     assert hits(fast) >= 1
 
 

@@ -89,6 +89,7 @@ NOT_COMPILED = {
     "as_strided.partial_views (in-place)": STRIDED,
     "as_strided_scatter (function)": STRIDED,
     "linspace.tensor_overload (function)": "its ends are numbers that tensors hold",
+    "logspace.tensor_overload (function)": "its ends are numbers that tensors hold",
     "masked_select (function)": "the shape of the result depends on data",
     "nn.functional.instance_norm (function)": "batch norm in training mode",
     "nn.functional.one_hot (function)": "the shape of the result depends on data",
