@@ -341,6 +341,8 @@ void Schedule::print(raw_ostream &os) const {
   os << "vector dim " << vectorDim << ", " << lanes << " lanes x " << unroll;
   if (tileDim >= 0)
     os << ", tile dim " << tileDim << ", " << tileRows << " rows";
+  if (sumsInMemory)
+    os << ", sums in memory";
   os << ", " << unitDims << " unit dims, block " << block << ", work " << work
      << ", grain " << grain << ", " << saved.size() << " kept\n";
 }

@@ -18,17 +18,17 @@ namespace pyjit::codegen {
 /// 32 bits: 16 rows of 8-byte elements reach 2^31 bytes.
 static constexpr int64_t kMaxDisplacement = int64_t(1) << 24;
 
-/// Rows of a tile over `size` elements: as many as the registers hold, or a few
-/// less where that leaves less of a rest.
+/// Rows of a tile over `size` elements: as many as the registers hold, or fewer
+/// where that leaves less of a rest. A rest is code of its own.
 static int64_t chooseRows(int64_t size, int64_t most) {
-  int64_t least = std::max<int64_t>(2, most * 2 / 3), best = most;
+  int64_t least = std::max<int64_t>(2, most / 2 + 1), best = most;
   int64_t bestCost = std::numeric_limits<int64_t>::max();
   // A tile of few rows waits for its own sums: it costs what `least` rows cost.
   for (int64_t rows = std::min(most, size); rows >= std::min(least, size);
        --rows) {
     int64_t rest = size % rows;
     int64_t cost = size / rows * std::max(rows, least) +
-                   (rest ? std::max(rest, least) : 0);
+                   (rest ? std::max(rest, least) + 1 : 0);
     if (cost < bestCost) {
       bestCost = cost;
       best = rows;
@@ -186,6 +186,23 @@ static bool hasSymbolicSum(const KernelGraph &graph) {
   });
 }
 
+/// Whether sums are taken in several parts, or enough follows from them to
+/// outweigh a store and a load.
+static bool wantsSumsInMemory(const KernelGraph &graph,
+                              const Schedule &schedule,
+                              const VectorContraction &contraction) {
+  constexpr unsigned few = 4;
+  unsigned cost = 0;
+  for (const Store &store : graph.stores) {
+    // Stored beside the sum.
+    for (unsigned d = schedule.numParallel; d < graph.dims.size(); ++d)
+      if (store.dims.test(d))
+        return false;
+    cost += store.node->cost;
+  }
+  return contraction.rowElements > 2 * kTileRun || cost > few;
+}
+
 void chooseTile(KernelGraph &graph, Schedule &schedule,
                 const ScheduleOptions &options) {
   if (options.registers == 0 || schedule.vectorDim < 0 ||
@@ -212,6 +229,8 @@ void chooseTile(KernelGraph &graph, Schedule &schedule,
   most = std::max<int64_t>(2, most);
   schedule.tileRows =
       length.isSymbolic() ? most : chooseRows(length.size, most);
+
+  schedule.sumsInMemory = wantsSumsInMemory(graph, schedule, *contraction);
 
   int64_t block =
       chooseRowBlock(graph, schedule, *contraction, walk.rowsOutside);

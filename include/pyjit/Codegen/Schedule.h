@@ -18,6 +18,9 @@ namespace pyjit::codegen {
 /// Elements that far apart are taken out of vectors that hold all between them.
 inline constexpr int64_t kMaxSpread = 4;
 
+/// Products that a tile's sum takes in before it is added to the next one.
+inline constexpr int64_t kTileRun = 256;
+
 struct ScheduleOptions {
   /// Width of the target's vectors.
   unsigned vectorBits = 256;
@@ -64,6 +67,10 @@ struct Schedule {
   /// of a contraction's rows may be symbolic.
   int tileDim = -1;
   int64_t tileRows = 1;
+  /// The sums of a contraction's tile go to memory, and a loop over its rows
+  /// does what follows from them: copies for each row would be most of a
+  /// kernel's code, and runs' partial sums more than the registers hold.
+  bool sumsInMemory = false;
   /// Leading parallel dims that the unit index enumerates.
   unsigned unitDims = 0;
   /// If not 0, the last parallel dim is walked in blocks of this many

@@ -86,6 +86,8 @@ void KernelEmitter::run() {
   for (const SavedNode &saved : schedule.saved)
     scratch.push_back(LLVM::AllocaOp::create(
         b, ptr, memoryType(saved.node->type), i64(row), 64));
+  if (schedule.sumsInMemory)
+    allocateSums();
   units();
 }
 

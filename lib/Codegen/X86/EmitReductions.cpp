@@ -51,6 +51,8 @@ Value KernelEmitter::horizontal(const Node *reduce, Value vector) {
 }
 
 void KernelEmitter::stages() {
+  if (keepsSums())
+    return tileStages();
   unsigned outerRow = rowScope;
   rowScope = scopes.size() - 1;
   for (unsigned number = 0; number < graph.numStages; ++number)
@@ -156,7 +158,7 @@ SmallVector<Value> KernelEmitter::cascade(unsigned dim, Value lower,
                                           Body body) {
   const Dim &walked = graph.dims[dim];
   // A tile's sums fill the registers: to add them up costs more.
-  int64_t run = schedule.tileDim >= 0 ? 256 : kRun;
+  int64_t run = schedule.tileDim >= 0 ? kTileRun : kRun;
   SmallVector<int64_t> lengths;
   if (llvm::any_of(reduces, rounds))
     for (int64_t length = step * run;
@@ -167,9 +169,14 @@ SmallVector<Value> KernelEmitter::cascade(unsigned dim, Value lower,
     if (level == 0)
       return dimLoop(dim, from, to, step, identities(width, vectors), body);
     int64_t length = lengths[level - 1];
+    bool inMemory =
+        keepsSums() && level == lengths.size() && dim == schedule.numParallel;
+    if (inMemory)
+      clearSums();
     Value start, end;
     return loop(
-        {}, from, to, length, identities(width, vectors),
+        {}, from, to, length,
+        inMemory ? SmallVector<Value>() : identities(width, vectors),
         [&](Value at) {
           start = at;
           end = add(start, i64(length));
@@ -177,7 +184,11 @@ SmallVector<Value> KernelEmitter::cascade(unsigned dim, Value lower,
             end = arith::MinSIOp::create(b, end, to);
         },
         [&](ValueRange sums) {
-          return combineAll(sums, self(self, level - 1, start, end));
+          SmallVector<Value> parts = self(self, level - 1, start, end);
+          if (!inMemory)
+            return combineAll(sums, parts);
+          addToSums(parts);
+          return SmallVector<Value>();
         });
   };
   return walk(walk, lengths.size(), lower, upper);

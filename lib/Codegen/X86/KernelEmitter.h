@@ -12,8 +12,8 @@
 // copy 0 there.
 //
 // Split by what is emitted: EmitKernel.cpp units of work and loops,
-// EmitReductions.cpp stages, EmitValues.cpp nodes, EmitMemory.cpp indices,
-// loads and stores.
+// EmitReductions.cpp stages, EmitTiles.cpp sums of tiles that lie in memory,
+// EmitValues.cpp nodes, EmitMemory.cpp indices, loads and stores.
 //
 //===----------------------------------------------------------------------===//
 
@@ -183,6 +183,22 @@ private:
                              int64_t step, unsigned width, unsigned vectors,
                              Body body);
   SmallVector<Value> point(ValueRange accumulators);
+
+  //===--- Tiles' sums in memory (EmitTiles.cpp) --------------------------===//
+  void allocateSums();
+  bool keepsSums() const { return schedule.sumsInMemory && rows > 1; }
+  /// Where the sum of copy `u`, seen from row `row` of the current tile, lies.
+  Value sumAddress(Value row, unsigned u);
+  /// A loop over the rows of the current tile, for each of which `body` emits
+  /// with one row in flight.
+  void rowLoop(llvm::function_ref<void(Value row)> body);
+  Value loadSum(Value row, unsigned u);
+  void storeSum(Value sum, Value row, unsigned u);
+  void clearSums();
+  void addToSums(ValueRange parts);
+  /// All stages of a tile.
+  void tileStages();
+
   /// Stores what the rows give, or what the current stage's points give.
   void storeAll(bool rowsOnly);
   /// Loads what the store overwrites, for those that are still to read it.
@@ -195,6 +211,8 @@ private:
   mlir::func::FuncOp function;
 
   SmallVector<Value> buffers, scratch, ivs;
+  Value tileSums; ///< of `sumNode`, row by row
+  const Node *sumNode = nullptr;
   DenseMap<unsigned, Value> symbols;
   SmallVector<Scope> scopes;
   llvm::SmallBitVector reduced, parallel;

@@ -102,3 +102,71 @@ func.func @some_rows(%x: !rows, %w: tensor<2x8x16xf32>) -> !sums attributes {pyj
   } -> !sums
   return %r : !sums
 }
+
+// More than a few operations follow from the sums: these go to the stack, and a
+// loop over the rows of a tile does the rest, once for tiles of six rows and
+// once for the last four. The bias does not depend on the row.
+// CHECK-LABEL: func.func @epilogue
+// CHECK: %[[SUMS:.*]] = llvm.alloca {{.*}} x f32
+// CHECK-COUNT-12: math.fma
+// CHECK: scf.yield
+// CHECK-COUNT-12: llvm.store {{.*}} : vector<8xf32>
+// CHECK: %[[BIAS:.*]] = llvm.load {{.*}} -> vector<8xf32>
+// CHECK: scf.for
+// CHECK: llvm.getelementptr %[[SUMS]]
+// CHECK: arith.addf {{.*}}, %[[BIAS]]
+// CHECK-COUNT-2: math.exp
+// CHECK-NOT: math.exp
+// CHECK-COUNT-8: math.fma
+// CHECK-COUNT-2: math.exp
+// CHECK-NOT: math.exp
+// CHECK: return
+// SCHEDULE: tile dim 1, 6 rows, sums in memory
+func.func @epilogue(%x: tensor<34x8xf32>, %w: tensor<2x8x16xf32>, %b: tensor<32xf32>) -> tensor<34x32xf32> attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<34x32xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<34x32xf32>) -> tensor<34x32xf32>
+  %r = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<34x8xf32>, tensor<2x8x16xf32>) outs(%i : tensor<34x32xf32>) {
+  ^bb0(%a: f32, %f: f32, %s: f32):
+    %p = arith.mulf %a, %f : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<34x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (n)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+      ins(%r, %b : tensor<34x32xf32>, tensor<32xf32>) outs(%e : tensor<34x32xf32>) {
+  ^bb0(%in: f32, %f: f32, %s: f32):
+    %t = arith.addf %in, %f : f32
+    %u = math.exp %t : f32
+    linalg.yield %u : f32
+  } -> tensor<34x32xf32>
+  return %y : tensor<34x32xf32>
+}
+
+// A sum of many products is taken in runs, whose sums are added up there.
+// CHECK-LABEL: func.func @long_sum
+// CHECK: %[[SUMS:.*]] = llvm.alloca
+// CHECK: scf.for
+// CHECK-COUNT-2: llvm.store %{{.*}} : vector<8xf32>
+// CHECK: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %{{.*}}  : i64 {
+// CHECK-COUNT-12: math.fma
+// CHECK: scf.yield
+// CHECK-COUNT-12: arith.addf {{.*}} : vector<8xf32>
+// CHECK: scf.for
+// CHECK-COUNT-2: llvm.store
+// CHECK-NOT: llvm.store
+// CHECK: return
+// SCHEDULE: tile dim 0, 6 rows, sums in memory
+func.func @long_sum(%x: tensor<6x600xf32>, %w: tensor<1x600x16xf32>) -> tensor<6x16xf32> attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<6x16xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<6x16xf32>) -> tensor<6x16xf32>
+  %r = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<6x600xf32>, tensor<1x600x16xf32>) outs(%i : tensor<6x16xf32>) {
+  ^bb0(%a: f32, %f: f32, %s: f32):
+    %p = arith.mulf %a, %f : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<6x16xf32>
+  return %r : tensor<6x16xf32>
+}
