@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
+#include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/ThreadPool.h"
 #include "llvm/Support/Threading.h"
@@ -17,11 +18,10 @@ namespace {
 
 using Parts = SmallVector<mlir::OwningOpRef<mlir::ModuleOp>, 4>;
 
-/// A kernel, with the data that it alone names.
+/// Functions that call each other or share data, with that data.
 struct Kernel {
-  mlir::LLVM::LLVMFuncOp function;
+  SmallVector<mlir::Operation *> symbols;
   size_t size = 0; ///< operations
-  SmallVector<mlir::LLVM::GlobalOp> data;
 };
 
 /// Divides a module of kernels into modules of about equal size.
@@ -29,15 +29,14 @@ class Divider {
 public:
   explicit Divider(mlir::ModuleOp kernels) : module(kernels), symbols(module) {}
 
-  /// At most one for each thread that pays. Empty where they belong together:
-  /// one calls another, or shares data.
+  /// At most one for each thread that pays. Empty where they belong together.
   Parts run() {
     // LLVM takes some milliseconds for so many operations.
     constexpr size_t enough = 500;
     if (!collect())
       return {};
     size_t total = 0;
-    for (Kernel &kernel : kernels)
+    for (const Kernel &kernel : kernels)
       total += kernel.size;
     size_t count = std::min<size_t>(
         {total / enough, kernels.size(),
@@ -46,41 +45,58 @@ public:
   }
 
 private:
+  /// What names each other is one kernel.
   bool collect() {
+    EquivalenceClasses<mlir::Operation *> together;
+    DenseMap<mlir::Operation *, size_t> sizes;
     for (mlir::Operation &op : *module.getBody()) {
       auto function = dyn_cast<mlir::LLVM::LLVMFuncOp>(op);
-      if (function && function.isExternal())
+      if (function && function.isExternal()) {
         declarations.push_back(&op);
-      else if (function ? !collect(function) : !isa<mlir::LLVM::GlobalOp>(op))
+        continue;
+      }
+      if (!function && !isa<mlir::LLVM::GlobalOp>(op))
         return false;
+      together.insert(&op);
+      if (function && !collect(function, together, sizes[&op]))
+        return false;
+    }
+    for (const auto &known : together) {
+      if (!known->isLeader())
+        continue;
+      Kernel kernel;
+      for (mlir::Operation *symbol : together.members(*known)) {
+        kernel.symbols.push_back(symbol);
+        kernel.size += sizes.lookup(symbol);
+      }
+      // Data that nobody names is nobody's.
+      if (kernel.size != 0)
+        kernels.push_back(std::move(kernel));
     }
     return true;
   }
 
-  bool collect(mlir::LLVM::LLVMFuncOp function) {
-    Kernel &kernel = kernels.emplace_back(Kernel{function});
-    mlir::WalkResult alone = function.walk([&](mlir::Operation *op) {
-      ++kernel.size;
+  bool collect(mlir::LLVM::LLVMFuncOp function,
+               EquivalenceClasses<mlir::Operation *> &together, size_t &size) {
+    mlir::WalkResult result = function.walk([&](mlir::Operation *op) {
+      ++size;
+      mlir::Operation *named = nullptr;
       if (auto call = dyn_cast<mlir::LLVM::CallOp>(op);
-          call && call.getCallee())
-        if (auto callee =
-                symbols.lookup<mlir::LLVM::LLVMFuncOp>(*call.getCallee());
-            callee && !callee.isExternal())
-          return mlir::WalkResult::interrupt();
+          call && call.getCallee()) {
+        auto callee = symbols.lookup<mlir::LLVM::LLVMFuncOp>(*call.getCallee());
+        if (callee && !callee.isExternal())
+          named = callee;
+      }
       if (auto address = dyn_cast<mlir::LLVM::AddressOfOp>(op)) {
-        auto data =
-            symbols.lookup<mlir::LLVM::GlobalOp>(address.getGlobalName());
-        if (!data)
-          return mlir::WalkResult::interrupt();
-        auto [owner, isNew] = owners.try_emplace(data, function);
-        if (isNew)
-          kernel.data.push_back(data);
-        else if (owner->second != function)
+        named = symbols.lookup<mlir::LLVM::GlobalOp>(address.getGlobalName());
+        if (!named)
           return mlir::WalkResult::interrupt();
       }
+      if (named)
+        together.unionSets(function, named);
       return mlir::WalkResult::advance();
     });
-    return !alone.wasInterrupted();
+    return !result.wasInterrupted();
   }
 
   Parts divide(size_t count) {
@@ -99,9 +115,8 @@ private:
     for (Kernel &kernel : kernels) {
       size_t part = llvm::min_element(sizes) - sizes.begin();
       sizes[part] += kernel.size;
-      for (mlir::LLVM::GlobalOp data : kernel.data)
-        parts[part]->getBody()->push_back(data->clone());
-      parts[part]->getBody()->push_back(kernel.function->clone());
+      for (mlir::Operation *symbol : kernel.symbols)
+        parts[part]->getBody()->push_back(symbol->clone());
     }
     return parts;
   }
@@ -110,7 +125,6 @@ private:
   mlir::SymbolTable symbols;
   SmallVector<Kernel> kernels;
   SmallVector<mlir::Operation *> declarations;
-  DenseMap<mlir::Operation *, mlir::Operation *> owners;
 };
 
 /// One module on its way; every one has a context and a machine of its own.
@@ -127,7 +141,8 @@ void compile(Unit &unit, const codegen::MachineCodeOptions &options) {
     unit.failure = toString(std::move(error));
     return;
   }
-  auto file = codegen::emitFile(*unit.code, *unit.machine, options.type);
+  auto file = codegen::emitFile(*unit.code, *unit.machine, options.type,
+                                options.without);
   if (file)
     unit.file = std::move(*file);
   else

@@ -87,12 +87,34 @@ void codegen::cleanUp(Module &module, TargetMachine &machine, bool scalarize) {
       pipeline.run(function, functions);
 }
 
+namespace {
+/// Lists passes but those that are left out.
+class ChosenPasses : public legacy::PassManagerBase {
+public:
+  explicit ChosenPasses(const codegen::BackEndPasses &without)
+      : without(without) {}
+
+  void add(Pass *pass) override {
+    if (without.contains(pass->getPassID()))
+      delete pass;
+    else
+      passes.add(pass);
+  }
+  void run(Module &module) { passes.run(module); }
+
+private:
+  const codegen::BackEndPasses &without;
+  legacy::PassManager passes;
+};
+} // namespace
+
 Expected<codegen::MachineFile> codegen::emitFile(Module &module,
                                                  TargetMachine &machine,
-                                                 CodeGenFileType type) {
+                                                 CodeGenFileType type,
+                                                 const BackEndPasses &without) {
   SmallVector<char, 0> bytes;
   raw_svector_ostream stream(bytes);
-  legacy::PassManager passes;
+  ChosenPasses passes(without);
   if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
     return createStringError("the target " + machine.getTargetTriple().str() +
                              " emits no such file");

@@ -9,6 +9,7 @@
 #define PYJIT_CODEGEN_MACHINECODE_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/CodeGen.h"
 #include "llvm/Support/Error.h"
@@ -39,10 +40,15 @@ void cleanUp(llvm::Module &module, llvm::TargetMachine &machine,
 /// An object file, or assembly text.
 using MachineFile = llvm::SmallVector<char, 0>;
 
-/// The module's object file or assembly text.
+/// Passes of a target's back end, as `llvm::Pass::getPassID` names them.
+using BackEndPasses = llvm::SmallPtrSet<const void *, 4>;
+
+/// The module's object file or assembly text, by the target's back end without
+/// the passes `without`.
 llvm::Expected<MachineFile> emitFile(llvm::Module &module,
                                      llvm::TargetMachine &machine,
-                                     llvm::CodeGenFileType type);
+                                     llvm::CodeGenFileType type,
+                                     const BackEndPasses &without = {});
 
 /// What `compileInParts` asks of a target. `prepare` runs in several threads.
 struct MachineCodeOptions {
@@ -53,11 +59,13 @@ struct MachineCodeOptions {
   llvm::CodeGenFileType type;
   /// Else all kernels are one module.
   bool divided = true;
+  /// What the back end does without.
+  BackEndPasses without = {};
 };
 
 /// Kernels in the LLVM dialect through LLVM: in modules of about equal size, in
-/// threads of their own, where there are several kernels that neither call each
-/// other nor share data and are large enough to pay for it; else as one.
+/// threads of their own, where there are several kernels, large enough to pay
+/// for it; those that call each other or share data stay together.
 llvm::Expected<std::vector<MachineFile>>
 compileInParts(mlir::ModuleOp kernels, const MachineCodeOptions &options);
 

@@ -3,13 +3,16 @@
 
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Codegen/MachineCode.h"
+#include "llvm/CodeGen/Passes.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Pass.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Scalar.h"
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -177,6 +180,19 @@ static void markFunctions(Module &module) {
   }
 }
 
+/// Passes that take a third of the back end's time. Emitted loops hoist what
+/// they can, and x86 adds up an address within the access, so loop strength
+/// reduction finds nothing; a processor that reorders instructions needs no
+/// order chosen behind register allocation.
+static codegen::BackEndPasses needlessPasses() {
+  codegen::BackEndPasses passes;
+  // LLVM exports no name for it.
+  std::unique_ptr<Pass> strength(createLoopStrengthReducePass());
+  passes.insert(strength->getPassID());
+  passes.insert(&PostRASchedulerID);
+  return passes;
+}
+
 Expected<std::unique_ptr<JitLibrary>>
 compileKernels(mlir::ModuleOp module, const JitOptions &options) {
   mlir::ModuleOp kernels = findKernels(module);
@@ -188,9 +204,11 @@ compileKernels(mlir::ModuleOp module, const JitOptions &options) {
       codegen::cleanUp(part, machine, /*scalarize=*/false);
     return Error::success();
   };
-  auto files = codegen::compileInParts(
-      kernels, {[&] { return hostTargetMachine(options.optimizationLevel); },
-                prepare, CodeGenFileType::ObjectFile});
+  codegen::MachineCodeOptions parts{
+      [&] { return hostTargetMachine(options.optimizationLevel); }, prepare,
+      CodeGenFileType::ObjectFile};
+  parts.without = needlessPasses();
+  auto files = codegen::compileInParts(kernels, parts);
   if (!files)
     return files.takeError();
   std::vector<std::unique_ptr<MemoryBuffer>> objects;

@@ -20,6 +20,21 @@ namespace pyjit::x86 {
 
 namespace {
 
+/// Where nothing is to be expanded, the walk over all operations is left out.
+bool convertsBFloat16(ModuleOp kernels) {
+  auto isBFloat16 = [](Value value) {
+    return getElementTypeOrSelf(value.getType()).isBF16();
+  };
+  return kernels
+      .walk([&](Operation *op) {
+        bool found =
+            isa<arith::ExtFOp, arith::TruncFOp>(op) &&
+            (isBFloat16(op->getOperand(0)) || isBFloat16(op->getResult(0)));
+        return found ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 struct LowerKernelsPass : impl::X86LowerKernelsBase<LowerKernelsPass> {
   using X86LowerKernelsBase::X86LowerKernelsBase;
 
@@ -29,13 +44,14 @@ struct LowerKernelsPass : impl::X86LowerKernelsBase<LowerKernelsPass> {
   }
 
   LogicalResult lower(ModuleOp kernels) {
-    MLIRContext *context = &getContext();
-    // LLVM has no vectors of bf16 on most hosts and calls a function for each
-    // element; before the conversion, whose own patterns would win.
-    RewritePatternSet expand(context);
-    arith::populateExpandBFloat16Patterns(expand);
-    if (failed(applyPatternsGreedily(kernels, std::move(expand))))
-      return failure();
+    if (convertsBFloat16(kernels)) {
+      // LLVM has no vectors of bf16 on most hosts and calls a function for each
+      // element; before the conversion, whose own patterns would win.
+      RewritePatternSet expand(&getContext());
+      arith::populateExpandBFloat16Patterns(expand);
+      if (failed(applyPatternsGreedily(kernels, std::move(expand))))
+        return failure();
+    }
     return codegen::convertToLLVM(kernels);
   }
 

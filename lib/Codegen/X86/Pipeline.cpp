@@ -36,6 +36,7 @@ void buildX86Pipeline(OpPassManager &pm, const X86Options &options) {
   X86EmitKernelsOptions emit;
   emit.vectorBits = options.vectorBits;
   pm.addPass(createX86EmitKernels(emit));
+  pm.addPass(createX86ShareKernels());
   // Only what was emitted holds math operations outside of kernels' linalg.
   pm.addNestedPass<ModuleOp>(codegen::createCodegenExpandMath());
   pm.addPass(createX86LowerKernels());

@@ -38,6 +38,34 @@ def X86EmitKernels : Pass<"x86-emit-kernels", "mlir::ModuleOp"> {
                            "mlir::vector::VectorDialect"];
 }
 
+def X86ShareKernels : Pass<"x86-share-kernels", "mlir::ModuleOp"> {
+  let summary = "Make one function of emitted kernels that differ in numbers";
+  let description = [{
+    Kernels that prepare programs alone call (functions each argument of which
+    carries `pyjit.input`) run once, so that their code need not know its sizes
+    and strides. Where several are the same but for i64 constants and indices of
+    `llvm.getelementptr`, they become one function with the numbers that differ
+    as arguments, and each kernel calls that. Divisors within a unit's loops stay
+    constants, and kernels with memory on the stack are left alone.
+
+    ```mlir
+    func.func @a(%b: !llvm.ptr, %i: i64, %j: i64) { ... arith.constant 64 : i64 ... }
+    func.func @b(%b: !llvm.ptr, %i: i64, %j: i64) { ... arith.constant 96 : i64 ... }
+    // becomes
+    func.func private @a_shared(%b: !llvm.ptr, %i: i64, %j: i64, %n: i64) { ... }
+    func.func @a(%b: !llvm.ptr, %i: i64, %j: i64) {
+      %n = arith.constant 64 : i64
+      call @a_shared(%b, %i, %j, %n) : (!llvm.ptr, i64, i64, i64) -> ()
+      return
+    }
+    func.func @b(...) { ... arith.constant 96 : i64 ... call @a_shared ... }
+    ```
+  }];
+  let dependentDialects = ["mlir::arith::ArithDialect",
+                           "mlir::func::FuncDialect",
+                           "mlir::LLVM::LLVMDialect"];
+}
+
 def X86LowerKernels : Pass<"x86-lower-kernels", "mlir::ModuleOp"> {
   let summary = "Lower emitted kernels to the LLVM dialect";
   let description = [{
