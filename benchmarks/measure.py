@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Timing that is fair to every runner: interleaved rounds, medians."""
+"""Timing that is fair to every runner: interleaved rounds, medians; and memory."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import torch
 
 
 def seconds(f: Callable[..., Any], *args: Any) -> tuple[float, Any]:
@@ -68,3 +74,44 @@ def rounds_of(
         if time.perf_counter() > deadline and round_number >= 4:
             break
     return {name: sorted(found) for name, found in times.items()}
+
+
+class Memory:
+    """What a column takes at its steady state, in MB, beside what was there before it.
+
+    On a GPU what PyTorch's allocator has reserved: the pools of CUDA Graphs count. On the CPU the resident set.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.on_gpu = device == "cuda"
+        self.before = self._now()
+
+    def _now(self) -> float:
+        gc.collect()
+        if self.on_gpu:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+            return torch.cuda.memory_reserved() / 1e6
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+        return self._status("VmRSS")
+
+    @staticmethod
+    def _status(name: str) -> float:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024 / 1e6
+        return float("nan")
+
+    def restart(self) -> None:
+        """From now on counts for the peak."""
+        self._now()
+        if self.on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            with contextlib.suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5")
+
+    def peak(self) -> float:
+        top = torch.cuda.max_memory_reserved() / 1e6 if self.on_gpu else self._status("VmHWM")  # fmt: skip
+        return top - self.before

@@ -138,6 +138,7 @@ def : SizeRule<"LogSigmoid", All<["log_sigmoid_forward"]>.Of>;
 def : SizeRule<"Searched", All<["searchsorted"]>.Of>;
 def : SizeRule<"Rot90", All<["rot90"]>.Of>;
 def : SizeRule<"Topk", All<["topk"]>.Of>;
+def : SizeRule<"Histogram", All<["histc"]>.Of>;
 
 def : SizeRule<"Loss", All<["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
                             "binary_cross_entropy",
@@ -155,6 +156,7 @@ def : SizeRule<"Mv", All<["mv"]>.Of>;
 def : SizeRule<"Addmm", All<["addmm"]>.Of>;
 def : SizeRule<"Addmv", All<["addmv"]>.Of>;
 def : SizeRule<"Baddbmm", All<["baddbmm"]>.Of>;
+def : SizeRule<"GroupedProduct", All<["_grouped_mm"]>.Of>;
 def : SizeRule<"Linear", All<["linear"]>.Of>;
 def : SizeRule<"Attention", All<["scaled_dot_product_attention"]>.Of>;
 def : SizeRule<"BatchAlone", All<["channel_shuffle"]>.Of>;

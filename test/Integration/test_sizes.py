@@ -540,3 +540,74 @@ def test_loss_of_probabilities(compile: Compile) -> Steps:
     f = compile(nn.CrossEntropyLoss())
     for n in (4, 4, 6, 4, 5, 3):
         yield f(torch.randn(n, 8), torch.randn(n, 8).softmax(-1))
+
+
+@misses(2)
+def test_parts_that_are_added_to(compile: Compile) -> Steps:
+    """As Python's `x[k] = x[k].__iadd__(y)` writes them."""
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x[:, 1:] += y[:, :1]
+        return x * 2
+
+    g = compile(f)
+    for n in (4, 5, 7, 12, 6):
+        x = torch.randn(3, n)
+        yield g(x, torch.randn(3, n)), x
+
+
+@misses(2)
+def test_view_of_rows_that_another_tensor_has(compile: Compile) -> Steps:
+    """`mask.view(batch, -1)`, of another tensor's batch."""
+    f = compile(lambda x, mask: mask.view(x.shape[0], -1).sum(1) + x.sum(1))
+    for b, n in ((2, 6), (3, 8), (5, 7), (4, 9)):
+        yield f(torch.randn(b, 5), torch.randn(b, n))
+
+
+def test_view_of_other_rows() -> None:
+    """Where the sizes were equal once, and are not in another call."""
+    import pyjit
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return y.view(x.shape[0], -1) * 2
+
+    fast = pyjit.compile(f)
+    with torch.no_grad():
+        for n, shape in (
+            (2, (2, 6)),
+            (3, (3, 8)),
+            (4, (2, 6)),
+            (2, (4, 3)),
+            (6, (4, 3)),
+            (5, (4, 3)),
+            (3, (3, 3)),
+        ):
+            x, y = torch.randn(n, 2), torch.randn(shape)
+            found = difference(attempt_shown(f, x, y), attempt_shown(fast, x, y))
+            assert not found, found
+
+
+def attempt_shown(f: Any, *given: Any) -> Any:
+    result = attempt(f, *given)
+    return (
+        result
+        if isinstance(result, torch.Tensor)
+        else (type(result).__name__, str(result))
+    )
+
+
+@misses(2)
+def test_rows_sorted_among_experts(compile: Compile) -> Steps:
+    """How transformers computes a mixture of experts on a CPU."""
+    torch.manual_seed(0)
+    weights = torch.randn(4, 8, 16)
+
+    def f(x: torch.Tensor, expert: torch.Tensor) -> torch.Tensor:
+        chosen, order = torch.sort(expert)
+        counts = torch.histc(chosen.float(), bins=4, min=0, max=3)
+        ends = torch.cumsum(counts, 0, dtype=torch.int32)
+        return torch._grouped_mm(x[order], weights, offs=ends).relu() * 2
+
+    g = compile(f)
+    for n in (4, 6, 9, 5):
+        yield g(torch.randn(n, 8), torch.randint(0, 4, (n,)))

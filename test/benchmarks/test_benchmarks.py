@@ -71,6 +71,45 @@ def test_training_steps(root: Path, tmp_path: Path) -> None:
     assert len(record.read_text().splitlines()) == 3
 
 
+def test_generation(root: Path, tmp_path: Path) -> None:
+    record = tmp_path / "record.jsonl"
+    done = _run(
+        root, "benchmarks/generate.py", "gpt2", "--size=tiny", "--prompt=5", "--new=6", "--batch=1,2",
+        "--columns=eager,pyjit-dynamic,pyjit-static", "--rounds=2", "--warm=1", "--no-file",
+        f"--record={record}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (
+        "| tokens per second; case, batch | eager | pyjit, dynamic cache |"
+        in done.stdout
+    )
+    assert "failed" not in done.stdout
+    assert "other logits" not in done.stdout
+    assert len(record.read_text().splitlines()) == 6
+
+
+def test_generation_page(root: Path) -> None:
+    sys.path.insert(0, str(root / "benchmarks"))
+    from generation.tables import page
+
+    known = {
+        "day": "2026-01-01", "device": "cuda", "dtype": "float16", "machine": "M", "threads": 1, "versions": "V",
+        "prompt": 8, "new": 100, "rounds": 1, "read_gb_s": 1.0, "weights_mb": 10.0, "case": "gpt2", "batch": 2,
+    }  # fmt: skip
+    records = [
+        {**known, "column": "eager", "seconds": 4.0, "first": 5.0},
+        {**known, "column": "eager", "seconds": 2.0, "first": 5.0},
+        {**known, "column": "pyjit-dynamic", "seconds": 1.0, "gap": 1e-3, "equal_tokens": 3, "all_tokens": 4},
+        {**known, "column": "pyjit-static", "seconds": 5.0, "gap": 0.5, "equal_tokens": 1, "all_tokens": 4},
+        {**known, "column": "torch.compile", "error": "no end within 1 s"},
+    ]  # fmt: skip
+    text = page(records)
+    assert "| gpt2, 2 | 100 | 200 | **40, other logits** | failed |" in text
+    assert "| gpt2, 2 | pyjit, dynamic cache | 2.00x | eager | 2.00x | 100% |" in text
+    assert "| gpt2, 2 | - | 1.0e-03, 3 of 4 | 5.0e-01, 1 of 4 | - |" in text
+    assert "- gpt2, 2, torch.compile, static cache: no end within 1 s" in text
+
+
 def test_training_page_of_two_runs(root: Path) -> None:
     sys.path.insert(0, str(root / "benchmarks"))
     from train.tables import page

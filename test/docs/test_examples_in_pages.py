@@ -40,6 +40,7 @@ PAGES = {
     "docs/Explain.md": MODEL,
     "docs/Options.md": MODEL,
     "docs/Training.md": MODEL,
+    "docs/Generation.md": "",
 }
 
 RUNNER = """

@@ -14,6 +14,8 @@ pytest.importorskip("pyjit", exc_type=ImportError)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(file.name for file in EXAMPLES.glob("*.py"))
+#: What a program prints that shows it right.
+SAYS = {"generate_text.py": "the first 48 of 48 tokens are eager's"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -28,7 +30,7 @@ def test_runs(program: str, tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "the whole call runs compiled" in done.stdout
+    assert SAYS.get(program, "the whole call runs compiled") in done.stdout
 
 
 def test_each_example_is_listed() -> None:

@@ -13,6 +13,9 @@
 #include "dialects/refgraph/Transforms/SizeLifter.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <utility>
 
 namespace pyjit::refgraph {
 #define GEN_PASS_DEF_LIFTSIZESPASS
@@ -262,7 +265,33 @@ void SizeLifter::visit(Operation &op) {
   }
 }
 
+/// Reads that have found one tensor lift the same of its sizes: a size that one
+/// of them keeps would fix the other's.
+void SizeLifter::joinReads() {
+  for (bool changed = true; std::exchange(changed, false);)
+    for (auto same : trace.getBody().getOps<SameOp>()) {
+      GetOp reads[] = {same.getLhs().getDefiningOp<GetOp>(),
+                       same.getRhs().getDefiningOp<GetOp>()};
+      if (!reads[0] || !reads[1] ||
+          reads[0].getResult().getType() != reads[1].getResult().getType())
+        continue;
+      llvm::SmallSetVector<int64_t, 4> dims;
+      for (GetOp read : reads)
+        if (auto lifted = read.getLiftSizes())
+          dims.insert(lifted->begin(), lifted->end());
+      for (GetOp read : reads)
+        if (read.getLiftSizes().value_or(ArrayRef<int64_t>()).size() !=
+            dims.size()) {
+          SmallVector<int64_t> sorted(dims.begin(), dims.end());
+          llvm::sort(sorted);
+          read.setLiftSizes(sorted);
+          changed = true;
+        }
+    }
+}
+
 void SizeLifter::run() {
+  joinReads();
   bool any = false;
   trace.walk([&](Operation *op) {
     auto get = dyn_cast<GetOp>(op);

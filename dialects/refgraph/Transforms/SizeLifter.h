@@ -87,6 +87,7 @@ private:
     mlir::Value known = memory.lookup(tensor);
     return known ? known : tensor;
   }
+  void joinReads();
   void keepApart(TensorOp call);
   bool areApart(const SymbolicShape &a, const SymbolicShape &b);
   SymbolicShape constantShape(TensorType type) const;

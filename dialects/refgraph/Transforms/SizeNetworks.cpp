@@ -55,6 +55,15 @@ Shapes size_rules::baddbmm(const SizeCall &c) {
   return product(c, c.tensor("batch1"), c.tensor("batch2"), c.tensor());
 }
 
+/// Rows that are divided among matrices.
+Shapes size_rules::groupedProduct(const SizeCall &c) {
+  const SymbolicShape *rows = c.tensor(), *matrices = c.tensor("mat2");
+  if (!rows || !matrices || rows->rank() != 2 || matrices->rank() != 3 ||
+      !c.facts.requireEqual(rows->sizes[1], matrices->sizes[1]))
+    return std::nullopt;
+  return allResults(c, {rows->sizes[0], matrices->sizes[2]});
+}
+
 Shapes size_rules::linear(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("input"), *w = c.tensor("weight"),
                       *bias = c.tensor("bias");

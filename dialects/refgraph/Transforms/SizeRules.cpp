@@ -185,6 +185,11 @@ Shapes size_rules::reduction(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
+Shapes size_rules::histogram(const SizeCall &c) {
+  auto bins = c.size("bins");
+  return bins ? Shapes(allResults(c, {*bins})) : std::nullopt;
+}
+
 Shapes size_rules::topk(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto k = c.size("k");

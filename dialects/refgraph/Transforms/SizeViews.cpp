@@ -362,6 +362,36 @@ refgraph::inferViewStrides(const SymbolicShape &source,
   return strides;
 }
 
+/// Of all sizes but the one that is left open.
+static SizePolynomial productOf(ArrayRef<SizePolynomial> sizes) {
+  SizePolynomial product = 1;
+  for (const SizePolynomial &size : sizes)
+    if (size != SizePolynomial(-1))
+      product = product * size;
+  return product;
+}
+
+/// `mask.view(batch, -1)`, of a batch that is another tensor's: where a size of
+/// a view is as large as a dimension of `source`, the one at its place first,
+/// they are required to be equal, and the view's is that dimension's.
+static void requireDimensions(const SymbolicShape &source,
+                              MutableArrayRef<SizePolynomial> sizes,
+                              SizeFacts &facts) {
+  for (auto [at, size] : llvm::enumerate(sizes)) {
+    if (size.isConstant() || llvm::is_contained(source.sizes, size))
+      continue;
+    auto isAlike = [&](const SizePolynomial &dimension) {
+      return facts.evaluate(dimension) == facts.evaluate(size);
+    };
+    const SizePolynomial *found =
+        at < source.rank() && isAlike(source.sizes[at])
+            ? &source.sizes[at]
+            : llvm::find_if(source.sizes, isAlike);
+    if (found != source.sizes.end() && facts.requireEqual(*found, size))
+      size = *found;
+  }
+}
+
 std::optional<SizePolynomials> refgraph::resolveViewSizes(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   if (!self)
@@ -400,18 +430,20 @@ std::optional<SizePolynomials> refgraph::resolveViewSizes(const SizeCall &c) {
     at = *dim;
     count = self->sizes[at];
   }
-  SizePolynomial product = 1;
   SizePolynomial *open = nullptr;
   for (SizePolynomial &size : *sizes) {
     if (size == SizePolynomial(-1) && !open)
       open = &size;
     else if (!c.facts.requireNotNegative(size))
       return std::nullopt;
-    else
-      product = product * size;
   }
+  SizePolynomial product = productOf(*sizes);
   if (open) {
     auto rest = count.divide(product);
+    if (!rest) {
+      requireDimensions(*self, *sizes, c.facts);
+      rest = count.divide(productOf(*sizes));
+    }
     if (!rest)
       return std::nullopt;
     *open = *rest;

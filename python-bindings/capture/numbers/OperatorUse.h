@@ -6,6 +6,8 @@
 #include "CPython.h"
 #include "TraceWriter.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <set>
 #include <string>
 #include <utility>
@@ -51,6 +53,9 @@ struct OperatorUse {
     PyObject *first, *second;
   };
   std::vector<Part> parts; ///< of a subscript, in order
+  /// The part of a tensor that a value is assigned to, as far as it is viewed;
+  /// undefined elsewhere.
+  at::Tensor target;
 
   /// The ints that a call's arguments hold, in their order.
   void collectInts(const Call &call);

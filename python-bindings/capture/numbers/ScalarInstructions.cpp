@@ -6,6 +6,8 @@
 #include "interpreter/OpcodeTable.h"
 #include "numbers/Scalars.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <opcode.h>
 
 #include <algorithm>
@@ -146,12 +148,14 @@ bool Scalars::followNumbers(const Instruction &in) {
       return false;
     specializeDeep(peek(3));
     beginSubscript(peek(2), peek(1));
+    currentUse.target = THPVariable_Unpack(peek(2));
     return true;
   case NumberUse::StoredSlice:
     if (!s.sizes.followed || !s.objects.isTensor(peek(3)))
       return false;
     specializeDeep(peek(4));
     beginSlice(peek(3), peek(2), peek(1));
+    currentUse.target = THPVariable_Unpack(peek(3));
     return true;
   default:
     return false;

@@ -375,12 +375,11 @@ void Attributes::writeAttr(PyObject *object, PyObject *name, PyObject *value) {
   Node *node = s.objects.find(object);
   if (!node || !node->external) {
     if (ObjectTable::isTensor(object))
-      s.end(ReasonKind::TensorAttribute, "a Python attribute set on a tensor");
+      s.effects.noteAttributes(object);
     return;
   }
   PyObject *dict = pyjitInstanceDict(object);
-  if (ObjectTable::isTensor(object) || PyType_Check(object) ||
-      PyModule_Check(object))
+  if (PyType_Check(object) || PyModule_Check(object))
     return s.end(ReasonKind::EarlierObject,
                  "setting the attribute " +
                      std::string(PyUnicode_AsUTF8(name)) + " of a " +

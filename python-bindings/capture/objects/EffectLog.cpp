@@ -3,6 +3,8 @@
 
 #include "objects/EffectLog.h"
 
+#include <algorithm>
+
 using namespace pyjit::capture;
 
 EffectLog::~EffectLog() {
@@ -31,6 +33,14 @@ bool EffectLog::isReinserted(const Write &write) const {
         PyObject_RichCompareBool(later->key, write.key, Py_EQ) == 1)
       return true;
   return false;
+}
+
+void EffectLog::noteAttributes(PyObject *tensor) {
+  if (std::find(withAttributes.begin(), withAttributes.end(), tensor) !=
+      withAttributes.end())
+    return;
+  withAttributes.push_back(tensor);
+  held.push_back(Py_NewRef(tensor));
 }
 
 void EffectLog::noteGradient(Node *node) {

@@ -40,11 +40,16 @@ public:
   /// Tokens of context variables that were set before, and are reset now.
   std::vector<Node *> contextResets;
 
+  /// Tensors of the call's own that were given Python attributes.
+  std::vector<PyObject *> withAttributes;
+
   /// How often `noteWrite` was called.
   size_t rewrites = 0;
 
   /// `value`: null for a deletion.
   void noteWrite(Node *node, Select select, PyObject *key, PyObject *value);
+
+  void noteAttributes(PyObject *tensor);
 
   /// The call sets `.grad` of a tensor from before.
   void noteGradient(Node *node);
@@ -71,7 +76,7 @@ private:
   struct Mark {
     size_t writes = 0, replaced = 0, cells = 0, variables = 0, resets = 0;
   } mark;
-  std::vector<PyObject *> held; ///< keys
+  std::vector<PyObject *> held; ///< keys, and tensors with attributes
 };
 
 } // namespace pyjit::capture

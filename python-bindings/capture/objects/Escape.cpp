@@ -132,6 +132,32 @@ void Escape::leaveWrites(EscapeWalk &walk) {
   }
 }
 
+/// Python attributes of tensors that the call has made: of those that leave it,
+/// be it as such an attribute.
+void Escape::leaveAttributes(EscapeWalk &walk) {
+  std::vector<PyObject *> open = s.effects.withAttributes;
+  for (size_t left = 0; left != open.size() && !s.dead;) {
+    left = open.size();
+    std::vector<PyObject *> later;
+    for (PyObject *tensor : open) {
+      if (!walk.hasLeft(tensor)) {
+        later.push_back(tensor);
+        continue;
+      }
+      PyObject *dict = pyjitInstanceDict(tensor), *name, *held;
+      Py_ssize_t position = 0;
+      while (dict && PyDict_Next(dict, &position, &name, &held)) {
+        PyjitValue holder = walk.value(tensor), value = walk.value(held);
+        s.add(PyjitSetOp{.holder = holder,
+                         .selector = PyjitSelectorAttr,
+                         .key = s.objects.constant(name),
+                         .value = value});
+      }
+    }
+    open = std::move(later);
+  }
+}
+
 /// Behind all else: what leaves may be a view of what a tensor has shown.
 void Escape::leaveStorages(EscapeWalk &walk) {
   std::vector<std::pair<Node *, PyjitValue>> shown;
@@ -201,6 +227,7 @@ template <typename Result> void Escape::leaveWith(const Result &result) {
   if (s.dead)
     return;
   PyjitValue left = result(walk);
+  leaveAttributes(walk);
   leaveStorages(walk);
   // Handing out its token is what sets a context variable.
   for (PyObject *variable : s.effects.contextVariables)

@@ -29,6 +29,7 @@ private:
   void separateWritten();
   bool leaveCells(EscapeWalk &walk);
   void leaveWrites(EscapeWalk &walk);
+  void leaveAttributes(EscapeWalk &walk);
   void leaveStorages(EscapeWalk &walk);
   void leaveReplaced(EscapeWalk &walk);
   template <typename Result> void leaveWith(const Result &result);

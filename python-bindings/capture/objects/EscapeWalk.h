@@ -26,6 +26,9 @@ public:
   /// `tensor` of the recorder's own.
   PyjitValue truth(int tensor);
 
+  /// Whether this object has a value already.
+  bool hasLeft(PyObject *object) const { return done.count(object); }
+
   /// Whether this token of a context variable was handed out.
   bool hasSet(PyObject *token) const { return tokens.count(token); }
 

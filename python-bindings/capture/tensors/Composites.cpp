@@ -336,6 +336,17 @@ int Composites::write(const Computed &number) {
   return value;
 }
 
+PyjitAttribute Composites::write(const Numbers &list,
+                                 TensorOpArguments &arguments) {
+  std::vector<PyjitAttribute> sizes;
+  for (const Computed &number : list) {
+    int value = number.sizes.empty() ? -1 : write(number);
+    sizes.push_back(value < 0 ? s.writer.integer(evaluate(number))
+                              : arguments.computed(value, PyjitNumberSize));
+  }
+  return s.writer.list(sizes);
+}
+
 /// A list of sizes that a part of a composite was given.
 PyjitAttribute Composites::list(const std::string &name,
                                 const std::vector<c10::IValue> &inputs,
@@ -351,15 +362,9 @@ PyjitAttribute Composites::list(const std::string &name,
         }
         match = &known;
       }
+  if (match)
+    return write(*match, arguments);
   std::vector<PyjitAttribute> sizes;
-  if (match) {
-    for (const Computed &number : *match) {
-      int value = number.sizes.empty() ? -1 : write(number);
-      sizes.push_back(value < 0 ? s.writer.integer(evaluate(number))
-                                : arguments.computed(value, PyjitNumberSize));
-    }
-    return s.writer.list(sizes);
-  }
   const at::Tensor &self = inputs[0].toTensor();
   if (name == operators::aten::expand) {
     // What is not widened is as large as it is, whatever that is.
@@ -381,12 +386,41 @@ PyjitAttribute Composites::list(const std::string &name,
   return nullptr;
 }
 
+/// `copy_to` of ATen/TensorIndexing.h: without its leading ones, and widened to
+/// what is assigned to.
+PyjitAttribute Composites::assigned(const std::string &name,
+                                    const std::vector<c10::IValue> &inputs,
+                                    TensorOpArguments &arguments) {
+  OperatorUse *use = s.scalars.use();
+  if (!use || !use->target.defined())
+    return nullptr;
+  std::vector<int64_t> values = inputs[1].toIntVector();
+  const at::Tensor &value = inputs[0].toTensor();
+  Numbers sizes;
+  if (name == operators::aten::view) {
+    sizes = sizesOf(value);
+    while (!sizes.empty() && evaluate(sizes.front()) == 1)
+      sizes.erase(sizes.begin());
+  } else if (name == operators::aten::expand) {
+    sizes = sizesOf(use->target);
+    auto ahead = int64_t(sizes.size()) - value.dim();
+    for (int64_t d = std::max<int64_t>(0, -ahead); d < value.dim(); ++d)
+      if (value.size(d) != 1)
+        sizes[ahead + d] = sizeOf(value, d);
+  }
+  if (sizes.empty() || evaluate(sizes) != values)
+    return nullptr;
+  return write(sizes, arguments);
+}
+
 PyjitAttribute Composites::argument(const std::string &overload,
                                     const PyjitOperatorFacts &facts,
                                     const std::vector<c10::IValue> &inputs,
                                     size_t i, TensorOpArguments &arguments) {
   if (running.empty())
-    return nullptr;
+    return i == 1 && inputs[1].isIntList()
+               ? assigned(overload, inputs, arguments)
+               : nullptr;
   if (i == 1 && inputs[1].isIntList() &&
       (facts.takesSizesAsPart || facts.resizes))
     return list(overload, inputs, arguments);

@@ -53,6 +53,11 @@ public:
                           TensorOpArguments &arguments);
 
 private:
+  /// The sizes that Torch gives to the views of a value that is assigned to a
+  /// part of a tensor.
+  PyjitAttribute assigned(const std::string &name,
+                          const std::vector<c10::IValue> &inputs,
+                          TensorOpArguments &arguments);
   /// A number that Torch computes of sizes: `plus` and `times` the product of
   /// sizes of tensors.
   struct Computed {
@@ -87,6 +92,7 @@ private:
   void specialize(Composite &composite);
   void specializeRunning();
   int write(const Computed &number);
+  PyjitAttribute write(const Numbers &list, TensorOpArguments &arguments);
   PyjitAttribute list(const std::string &name,
                       const std::vector<c10::IValue> &inputs,
                       TensorOpArguments &arguments);

@@ -473,6 +473,19 @@ static bool showsTheSame(const at::TensorBase &a, const at::TensorBase &b) {
          a.strides() == b.strides() && a.dtype() == b.dtype();
 }
 
+/// Whether the trace says of all that shows this memory what it is a view of:
+/// refgraph-lift-sizes then sees to it that such tensors stay equal, or apart.
+bool hasOneOrigin(const Impl &impl, const void *storage) {
+  int inputs = 0;
+  for (const auto &[tensor, info] : impl.tensors)
+    if (hasStorage(tensor, storage)) {
+      inputs += info.external;
+      if (info.data)
+        return false;
+    }
+  return inputs <= 1;
+}
+
 /// In the tensor program an operator reads all before it writes anything. In
 /// eager, one that writes what it still has to read finds its own results
 /// there, in an order that is its kernel's alone.
@@ -500,7 +513,7 @@ bool OperatorRecording::checkWritten() {
       // Of other sizes they could overlap, but for the parts into which a
       // composite divides what it has made (gates of a recurrent cell).
       if (!t.is_same(other) && !impl.composites.owns(t) &&
-          recording.sizes.followed)
+          recording.sizes.followed && !hasOneOrigin(impl, storageOf(t)))
         for (size_t k : {written, j})
           recording.add(PyjitLayoutOp{.tensor = arguments.infos[k]->value,
                                       .question = view("all")});
@@ -797,6 +810,10 @@ void OperatorRecording::bindFresh(PyjitValue value) {
     if (made)
       impl.factories.push_back(fresh[i].unsafeGetTensorImpl());
   }
+  if (OperatorUse *use = recording.scalars.use();
+      use && aliases.size() == 1 &&
+      arguments.operands[aliases[0]].is_same(use->target))
+    use->target = fresh[0];
   if (fresh.size() == 1 && arguments.operands.size() == 1 &&
       op.inputs.size() == 2 && op.inputs[1].isScalar())
     impl.host.noteComparison(op.name, arguments.operands[0],
