@@ -131,6 +131,20 @@ PYJIT_API size_t pyjitExecutableKernels(
 PYJIT_API size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
                                               const uint32_t **inputs);
 
+/* Of a result of the prepare program: results of any executables that have the
+   same digest, and whose sources are the same memory with the same contents,
+   are the same. `sources` are inputs of the prepare program. */
+typedef struct {
+  PyjitString digest;
+  const uint32_t *sources;
+  size_t numSources;
+} PyjitPreparedValue;
+
+/* False where nothing is known of result `index`: it is nobody else's. */
+PYJIT_API bool pyjitExecutablePreparedValue(const PyjitExecutable *executable,
+                                            size_t index,
+                                            PyjitPreparedValue *value);
+
 /* Where an argument of the backward program comes from. */
 typedef enum {
   PyjitBackwardInput,    /* an input of the main program */

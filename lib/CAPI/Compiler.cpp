@@ -145,6 +145,17 @@ size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
   return executable->exe->prepareInputs.size();
 }
 
+bool pyjitExecutablePreparedValue(const PyjitExecutable *executable,
+                                  size_t index, PyjitPreparedValue *value) {
+  const auto &values = executable->exe->preparedValues;
+  if (index >= values.size())
+    return false;
+  const std::string &digest = values[index].digest;
+  const std::vector<uint32_t> &sources = values[index].sources;
+  *value = {{digest.data(), digest.size()}, sources.data(), sources.size()};
+  return true;
+}
+
 const PyjitBackward *
 pyjitExecutableBackward(const PyjitExecutable *executable) {
   const auto &gradients = executable->exe->gradients;

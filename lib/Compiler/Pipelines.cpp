@@ -141,8 +141,12 @@ static void buildLibrary(OpPassManager &manager, const CompileOptions &options,
   // Then what is left of the parameters' own arithmetic runs once, and once for
   // all iterations of a loop that the trace has one after the other.
   manager.addNestedPass<func::FuncOp>(createCSEPass());
-  if (options.gradientOrder == 1) // nobody keeps what others prepare
-    manager.addPass(library::createHoistParametersPass());
+  if (options.gradientOrder != 1) // nobody keeps what others prepare
+    return;
+  // Kernels round as fusion and eager's rounding have it.
+  library::HoistParametersPassOptions hoist;
+  hoist.variant = 2 * unsigned(options.depth) + options.eagerRounding;
+  manager.addPass(library::createHoistParametersPass(hoist));
 }
 
 /// Schedules are made without a GPU, too.

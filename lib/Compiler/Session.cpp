@@ -314,6 +314,22 @@ static std::vector<uint32_t> readPrepareInputs(Operation *prepare) {
   return indices;
 }
 
+/// What a prepare program says of its results.
+static std::vector<Executable::PreparedValue>
+readPreparedValues(Operation *prepare) {
+  std::vector<Executable::PreparedValue> values;
+  auto digests = prepare->getAttrOfType<ArrayAttr>(attribute::kDigests);
+  auto sources = prepare->getAttrOfType<ArrayAttr>(attribute::kSources);
+  if (!digests || !sources)
+    return values;
+  for (auto [digest, from] : llvm::zip_equal(digests, sources)) {
+    ArrayRef<int64_t> indices = cast<DenseI64ArrayAttr>(from).asArrayRef();
+    values.push_back(
+        {cast<StringAttr>(digest).str(), {indices.begin(), indices.end()}});
+  }
+  return values;
+}
+
 static std::string backwardNameOf(StringRef name) {
   return (name + "_backward").str();
 }
@@ -413,6 +429,7 @@ LogicalResult Session::encode(ModuleOp module, StringRef name,
     if (!prepare)
       return success();
     exe.prepareInputs = readPrepareInputs(prepare);
+    exe.preparedValues = readPreparedValues(prepare);
     return encodeProgram(module, prepareName, exe, exe.prepare);
   });
 }

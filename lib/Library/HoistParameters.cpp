@@ -5,6 +5,7 @@
 #include "pyjit/Library/Passes.h"
 
 #include "Calls.h"
+#include "ValueDigests.h"
 
 #include "dialects/tssa/IR/KnownElements.h"
 #include "pyjit/Operators/CallArguments.h"
@@ -61,6 +62,27 @@ bool dependsOnSymbols(Operation *op) {
 
 struct HoistParameters
     : pyjit::library::impl::HoistParametersPassBase<HoistParameters> {
+
+  using HoistParametersPassBase::HoistParametersPassBase;
+
+  /// Says of each result what it is computed by and from, so that values of
+  /// several programs can be taken for one another.
+  void describeResults(func::FuncOp prepare, ArrayRef<Value> results) {
+    Builder builder(prepare.getContext());
+    Attribute dtype = prepare->getAttr(attribute::kDefaultDtype);
+    ValueDigests digests(
+        builder.getArrayAttr({builder.getI64IntegerAttr(variant),
+                              dtype ? dtype : builder.getUnitAttr()}));
+    SmallVector<Attribute> names, sources;
+    for (Value value : results) {
+      const ValueDigests::Digest &digest = digests.of(value);
+      names.push_back(builder.getStringAttr(printDigest(digest)));
+      sources.push_back(builder.getDenseI64ArrayAttr(
+          SmallVector<int64_t>(digest.sources.begin(), digest.sources.end())));
+    }
+    prepare->setAttr(attribute::kDigests, builder.getArrayAttr(names));
+    prepare->setAttr(attribute::kSources, builder.getArrayAttr(sources));
+  }
 
   void hoist(func::FuncOp function) {
     // In order, so that a member's operands are members or parameters.
@@ -125,6 +147,9 @@ struct HoistParameters
     func::ReturnOp::create(builder, function.getLoc(), results);
     prepare.setFunctionType(builder.getFunctionType(
         body->getArgumentTypes(), ValueRange(results).getTypes()));
+    // What is on a device stays where its captured graphs find it.
+    if (!function->hasAttr(attribute::kDevice))
+      describeResults(prepare, results);
     for (auto [i, input] : llvm::enumerate(inputs)) {
       prepare.setArgAttr(i, attribute::kInput,
                          builder.getI64IntegerAttr(input));

@@ -38,6 +38,12 @@ inline constexpr Name kDefaultDtype = "pyjit.default_dtype";
 inline constexpr Name kSymbols = "pyjit.symbols";
 /// Integers: which inputs of the main program a prepare program reads.
 inline constexpr Name kInputs = "pyjit.inputs";
+/// Strings, of a prepare program of the CPU: for each result a digest of the
+/// operations that compute it. And arrays of integers: the arguments that it
+/// comes from, in the digest's order. Values of the same digest that come from
+/// the same memory are the same, whichever program computed them.
+inline constexpr Name kDigests = "pyjit.digests";
+inline constexpr Name kSources = "pyjit.sources";
 /// Integers: inputs that require grad, and results that do because they were
 /// computed from these. Of a backward program: the inputs that its results are
 /// the gradients of.

@@ -46,6 +46,10 @@ bool isLists(Attribute value) {
   auto list = dyn_cast<ArrayAttr>(value);
   return list && llvm::all_of(list, llvm::IsaPred<DenseI64ArrayAttr>);
 }
+bool isStrings(Attribute value) {
+  auto list = dyn_cast<ArrayAttr>(value);
+  return list && llvm::all_of(list, llvm::IsaPred<StringAttr>);
+}
 bool isSources(Attribute value) {
   auto list = dyn_cast<ArrayAttr>(value);
   return list && llvm::all_of(list, [](Attribute entry) {
@@ -61,6 +65,8 @@ const Rule kRules[] = {
      [](Attribute value) { return isa<TypeAttr>(value); }, "a type"},
     {attribute::kSymbols, Function, isSources, "arrays of an input and a dim"},
     {attribute::kInputs, Function, isIntegers, "an array of i64"},
+    {attribute::kDigests, Function, isStrings, "an array of strings"},
+    {attribute::kSources, Function, isLists, "arrays of i64"},
     {attribute::kGradientInputs, Function, isIntegers, "an array of i64"},
     {attribute::kGradientResults, Function, isIntegers, "an array of i64"},
     {attribute::kGradientViews, Function, isInteger, "an integer"},

@@ -56,6 +56,13 @@ public:
   Program prepare;
   /// Inputs of `main` that `prepare` reads, in its order.
   std::vector<uint32_t> prepareInputs;
+  /// What is known of a result of `prepare`: values of the same digest that
+  /// come from the same memory are the same.
+  struct PreparedValue {
+    std::string digest;
+    std::vector<uint32_t> sources; ///< inputs of `prepare`
+  };
+  std::vector<PreparedValue> preparedValues; ///< empty: nothing is known
   /// Computes gradients of inputs of `main` from those of its results. Without
   /// a blob nothing requires grad.
   Program backward;

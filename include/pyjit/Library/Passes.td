@@ -329,6 +329,11 @@ def HoistParametersPass
     trailing arguments with `pyjit.cached`. The runtime runs `@f_prepare` when a
     parameter has changed. Views alone are not worth it and stay.
 
+    On the CPU `@f_prepare` says of each result by a digest (`pyjit.digests`) what
+    computes it, and which of its arguments it comes from (`pyjit.sources`), so
+    that the runtime keeps a value once that several programs compute from the
+    same memory.
+
     ```mlir
     func.func @f(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}) -> tensor<4xf32> {
       %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
@@ -342,12 +347,16 @@ def HoistParametersPass
       %0 = tssa.aten "aten::mul.Tensor"(%x, %e) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }
-    func.func @f_prepare(%w: tensor<4xf32> {pyjit.input = 1 : i64}) -> tensor<4xf32> {
+    func.func @f_prepare(%w: tensor<4xf32> {pyjit.input = 1 : i64}) -> tensor<4xf32> attributes {pyjit.digests = ["…"], pyjit.sources = [array<i64: 0>]} {
       %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }
     ```
   }];
+  let options = [
+    Option<"variant", "variant", "unsigned", "0",
+           "How programs are compiled, a number that goes into each digest">
+  ];
   let dependentDialects = ["::mlir::func::FuncDialect"];
 }
 

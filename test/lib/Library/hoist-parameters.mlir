@@ -68,3 +68,54 @@ func.func @number(%x: tensor<4xf32>, %c: tensor<f32> {pyjit.device = "cpu", pyji
   %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// The same operations have the same digest, whatever their arguments are called
+// and wherever they stand; on a device nothing is said.
+// CHECK-LABEL: func.func @first_prepare(
+// CHECK-SAME: pyjit.digests = ["[[SUM:[0-9a-f]+]]", "[[EXP:[0-9a-f]+]]"], pyjit.sources = [array<i64: 1, 0>, array<i64: 0>]
+func.func @first(%x: tensor<4xf32>, %v: tensor<4xf32> {pyjit.param}, %w: tensor<4xf32> {pyjit.param}) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::sub.Tensor"(%v, %0, 1 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = tssa.aten "aten::mul.Tensor"(%x, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %2, %3 : tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @second_prepare(
+// CHECK-SAME: pyjit.digests = ["[[SUM]]", "[[EXP]]", "{{[0-9a-f]+}}"], pyjit.sources = [array<i64: 2, 1>, array<i64: 1>, array<i64: 0>]
+func.func @second(%w: tensor<4xf32> {pyjit.param}, %v: tensor<4xf32> {pyjit.param}, %u: tensor<7x4xf32> {pyjit.param}, %y: tensor<7x4xf32>) -> (tensor<7x4xf32>, tensor<7x4xf32>) {
+  %s = tssa.aten "aten::sin"(%u) : (tensor<7x4xf32>) -> tensor<7x4xf32>
+  %x = tssa.aten "aten::mul.Tensor"(%y, %s) : (tensor<7x4xf32>, tensor<7x4xf32>) -> tensor<7x4xf32>
+  %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::sub.Tensor"(%v, %0, 1 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<7x4xf32>, tensor<4xf32>) -> tensor<7x4xf32>
+  %3 = tssa.aten "aten::mul.Tensor"(%x, %1) : (tensor<7x4xf32>, tensor<4xf32>) -> tensor<7x4xf32>
+  return %2, %3 : tensor<7x4xf32>, tensor<7x4xf32>
+}
+
+// Operands the other way round, one source twice, another constant, another
+// operator and another type are other computations.
+// CHECK-NOT: [[SUM]]
+// CHECK-NOT: [[EXP]]
+// CHECK-LABEL: func.func @device(
+func.func @others(%x: tensor<4xf32>, %v: tensor<4xf32> {pyjit.param}, %w: tensor<4xf32> {pyjit.param}, %d: tensor<4xf64> {pyjit.param}) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf64>) {
+  %e = tssa.aten "aten::exp2"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = tssa.aten "aten::sub.Tensor"(%e, %v, 1 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::sub.Tensor"(%w, %e, 1 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = tssa.aten "aten::sub.Tensor"(%v, %e, 2 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = tssa.aten "aten::exp"(%d) : (tensor<4xf64>) -> tensor<4xf64>
+  %4 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %5 = tssa.aten "aten::mul.Tensor"(%x, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %6 = tssa.aten "aten::mul.Tensor"(%x, %2) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %7 = tssa.aten "aten::mul.Tensor"(%x, %e) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %8 = tssa.aten "aten::mul.Tensor"(%x, %3) : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xf64>
+  return %4, %5, %6, %7, %8 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf64>
+}
+
+// CHECK: func.func @device_prepare(
+// CHECK-NOT: pyjit.digests
+func.func @device(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}) -> tensor<4xf32> attributes {pyjit.device = "cuda:0"} {
+  %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}

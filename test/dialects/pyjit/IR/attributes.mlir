@@ -10,7 +10,8 @@ func.func private @kernel(%x: tensor<64xf32>) -> tensor<64xf32>
                 pyjit.indirect = array<i1: false, true>, pyjit.schedule = {},
                 pyjit.work = 64 : i64, pyjit.grain = affine_map<()[s0] -> (s0)>,
                 pyjit.reads_symbols, pyjit.default_dtype = f32,
-                pyjit.symbols = [array<i64: 0, -1>], pyjit.inputs = array<i64: 1>}
+                pyjit.symbols = [array<i64: 0, -1>], pyjit.inputs = array<i64: 1>,
+                pyjit.digests = ["2f"], pyjit.sources = [array<i64: 0>]}
 func.func @arguments(%x: tensor<4xf32> {pyjit.param, pyjit.device = "cpu"},
                      %c: tensor<4xf32> {pyjit.cached = 0 : i64},
                      %i: tensor<4xi64> {pyjit.input = 1 : i64, pyjit.elements = array<i64: 1, 2>}) -> tensor<4xf32> {
@@ -53,3 +54,13 @@ func.func private @of_another_kind() attributes {pyjit.grid = array<i32: 1>}
 
 // expected-error @below {{'pyjit.symbols' takes arrays of an input and a dim, not [1]}}
 func.func private @no_sources() attributes {pyjit.symbols = [1]}
+
+// -----
+
+// expected-error @below {{'pyjit.digests' takes an array of strings, not [1]}}
+func.func private @no_digests() attributes {pyjit.digests = [1]}
+
+// -----
+
+// expected-error @below {{'pyjit.sources' does not belong to an argument}}
+func.func private @of_the_function(%x: tensor<4xf32> {pyjit.sources = [array<i64: 0>]})
