@@ -383,6 +383,12 @@ class Specialization:
     def hashed(self) -> int:
         """Those of them that are hashed at each call, because writes to their memory could go unseen."""
     @property
+    def packed_memory(self) -> dict[int, int]:
+        """The memory of their packed or folded values: bytes by address."""
+    @property
+    def shared_weight_bytes(self) -> int:
+        """Bytes of those values that another specialization had computed."""
+    @property
     def host_microseconds(self) -> float | None:
         """Median of what a hit takes beside the launch, while that is measured."""
     @property

@@ -143,6 +143,9 @@ class Statistics(dict[str, Any]):
     """Why sizes are compiled one by one."""
     specialized_sizes: list[str]
     """Sizes that were to differ between calls and could not, and why."""
+    packed_weight_bytes: int
+    """Memory of packed, joined and folded weights that are kept beside the weights themselves; what several
+    specializations keep counts once."""
 
 class Report:
     """What became of a function's calls (docs/Explain.md). ``print(report)`` shows the first screen."""

@@ -216,6 +216,11 @@ class Report:
         stats = self.stats
         if past := [r for r in self.eager_reasons if r not in self._blocking()]:
             yield f"  earlier calls ran in eager, which is over: {past[0].what} ({past[0].docs})"
+        if packed := stats["packed_weight_bytes"]:
+            yield (
+                f"  packed weights: {packed / 1e6:.1f} MB beside the model's own; what several graphs share counts once "
+                "(docs/Generation.md#packed-weights)"
+            )
         if stats["loops"] or stats["branches"]:
             yield (
                 f"  on data, in one program: {_count(stats['loops'], 'loop')}, "

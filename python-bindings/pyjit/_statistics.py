@@ -53,6 +53,7 @@ class Statistics(dict[str, Any]):
         "vendor_calls": "calls of vendor libraries, likewise",
         "guards": "steps of guard programs, likewise",
         "symbols": "sizes that may differ between calls",
+        "packed_weight_bytes": "memory of packed, joined and folded weights that are kept beside the weights themselves; what several specializations keep counts once",
         "compared": "specializations that were timed in turns with eager: compiled_microseconds, eager_microseconds, answers",
         "host_microseconds": "median of a hit without its launch, where pyjit._C.measure_host is on; else None",
         "loops": "loops that data end, in one program each",
@@ -117,12 +118,22 @@ def describe_specializations(root: Engine) -> list[dict[str, Any]]:
                 "host_microseconds": r.host_microseconds,
                 "prepared": r.prepared,
                 "hashed": r.hashed,
+                "packed_weight_bytes": sum(r.packed_memory.values()),
+                "shared_weight_bytes": r.shared_weight_bytes,
                 "stages": dict(r.stages()),
             }
         )
         for engine in root.engines()
         for r in engine.compiled.specializations
     ]
+
+
+def _packed_weight_bytes(specializations: Iterable[Any]) -> int:
+    """What several keep is in one place."""
+    memory: dict[int, int] = {}
+    for specialization in specializations:
+        memory |= specialization.packed_memory
+    return sum(memory.values())
 
 
 def _comparisons(engines: list[Engine]) -> list[dict[str, Any]]:
@@ -221,6 +232,7 @@ def stats(*roots: Engine) -> Statistics:
             "kernels": sum(r.kernels for r in specializations),
             "vendor_calls": sum(r.vendor_calls for r in specializations),
             "guards": sum(r.guards for r in specializations),
+            "packed_weight_bytes": _packed_weight_bytes(specializations),
             "compared": _comparisons(engines),
             "reasons": _all_reasons(engines, sites),
             "eager_reasons": [r for r in eager_reasons(engines) if not r.passing],

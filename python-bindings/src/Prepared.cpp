@@ -3,6 +3,7 @@
 
 #include "Prepared.h"
 
+#include "BackwardPrograms.h"
 #include "ContentHash.h"
 
 #include "pyjit-rt/SavedInputs.h"
@@ -66,15 +67,10 @@ bool liesLike(const at::Tensor &a, const at::Tensor &b) {
 
 } // namespace
 
-struct Prepared::Source {
-  c10::weak_intrusive_ptr<c10::StorageImpl> storage{
-      c10::intrusive_ptr<c10::StorageImpl>()}; ///< pins the address
-  const void *data = nullptr;
-  std::optional<WriteBarrier> barrier; ///< nothing: hashed
+struct Prepared::Source : SeenMemory {
   /// Whether it holds what it held in the state before this one; where `hash`
   /// is set, provided that it still is the hash.
   bool unchanged = false;
-  std::optional<uint64_t> hash;
 };
 
 struct Prepared::State {
@@ -91,12 +87,50 @@ struct Prepared::State {
   uint64_t armings = 0; ///< when the barriers were last confirmed
   unsigned calls = 0;   ///< answered
   std::shared_ptr<const std::vector<at::Tensor>> outputs;
+  std::vector<bool> others; ///< by output: others had computed it
 };
 
 Prepared::Prepared(std::unique_ptr<rt::TorchExecutor> executor,
-                   std::vector<uint32_t> indices, bool hashes)
-    : program(std::move(executor)), sources(std::move(indices)), hashes(hashes),
-      histories(sources.size()) {}
+                   std::vector<uint32_t> indices, std::vector<Value> values,
+                   bool hashes)
+    : program(std::move(executor)), sources(std::move(indices)),
+      known(std::move(values)), hashes(hashes), histories(sources.size()) {}
+
+std::unique_ptr<Prepared> Prepared::load(const PyjitExecutable *exe,
+                                         bool hashes, std::string &error) {
+  auto program = makeExecutor(exe, PyjitProgramPrepare, error);
+  if (!program)
+    return nullptr;
+  const uint32_t *inputs = nullptr;
+  size_t count = pyjitExecutablePrepareInputs(exe, &inputs);
+  std::vector<Value> known(program->numOutputs());
+  for (size_t i = 0; i < known.size() && !program->onDevice(); ++i)
+    if (PyjitPreparedValue value; pyjitExecutablePreparedValue(exe, i, &value))
+      known[i] = {std::string(value.digest.data, value.digest.size),
+                  {value.sources, value.sources + value.numSources}};
+  return std::unique_ptr<Prepared>(new Prepared(
+      std::move(program), {inputs, inputs + count}, std::move(known), hashes));
+}
+
+static size_t bytesOf(const at::Tensor &value) {
+  return value.has_storage() ? value.storage().nbytes()
+                             : value.numel() * value.itemsize();
+}
+
+void Prepared::collectMemory(
+    std::unordered_map<const void *, size_t> &bytes) const {
+  if (current && current->outputs)
+    for (const at::Tensor &value : *current->outputs)
+      bytes[value.has_storage() ? value.storage().data()
+                                : value.unsafeGetTensorImpl()] = bytesOf(value);
+}
+
+size_t Prepared::sharedBytes() const {
+  size_t bytes = 0;
+  for (size_t i = 0; current && i < current->others.size(); ++i)
+    bytes += current->others[i] ? bytesOf((*current->outputs)[i]) : 0;
+  return bytes;
+}
 
 size_t Prepared::numHashed() const {
   return current
@@ -191,6 +225,7 @@ std::shared_ptr<Prepared::State> Prepared::observe(const at::Tensor *inputs) {
     source.storage = c10::weak_intrusive_ptr<c10::StorageImpl>(
         c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage));
     source.data = dataOf(input);
+    source.keys = input.key_set();
     const Source *last = current ? &current->sources[i] : nullptr;
     if (last && last->storage._unsafe_get_target() == storage &&
         last->data == source.data) {
@@ -213,7 +248,7 @@ const at::Tensor *Prepared::values(const Use &use, const at::Tensor *inputs) {
   State &state = *use.state;
   if (!use.observed)
     return state.outputs->data();
-  bool changed = !use.last;
+  bool changed = !use.last, renewed = false;
   for (size_t i = 0; i < sources.size(); ++i) {
     Source &source = state.sources[i];
     const at::Tensor &input = inputs[sources[i]];
@@ -225,24 +260,107 @@ const at::Tensor *Prepared::values(const Use &use, const at::Tensor *inputs) {
       source.unchanged = false;
     }
     changed |= !source.unchanged;
+    renewed |= source.barrier && source.hash;
   }
-  if (changed)
-    compute(state, inputs, use.last ? use.last->outputs.get() : nullptr);
-  else
-    state.outputs = use.last->outputs;
+  if (changed) {
+    compute(state, inputs, use.last.get());
+    return state.outputs->data();
+  }
+  state.outputs = use.last->outputs;
+  state.others = use.last->others;
+  if (renewed) // others know of new barriers, and of no hash
+    offer(state);
   return state.outputs->data();
 }
 
+/// What result `i` is by, as the sources are in `state`.
+SharedValues::Origin Prepared::originOf(size_t i, const State &state) const {
+  SharedValues::Origin origin;
+  origin.digest = known[i].digest;
+  for (uint32_t source : known[i].sources)
+    origin.sources.push_back(state.sources[source]);
+  origin.settings = SharedValues::Origin::Settings::now();
+  return origin;
+}
+
+/// Whether a value lies as the main program reads result `i`.
+bool Prepared::fits(size_t i, const at::Tensor &value) const {
+  if (!value.has_storage())
+    return true;
+  auto dims = program->outputDims(i);
+  return dims && value.scalar_type() == dims->type &&
+         value.sizes() == dims->sizes && value.strides() == dims->strides;
+}
+
+/// Lets others take the values, and takes theirs where they were faster.
+void Prepared::offer(State &state) const {
+  std::vector<at::Tensor> values = *state.outputs;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!isShared(i) || !values[i].is_cpu())
+      continue;
+    at::Tensor kept = SharedValues::offer(originOf(i, state), values[i]);
+    if (kept.is_same(values[i]) || !fits(i, kept))
+      continue;
+    values[i] = std::move(kept);
+    state.others[i] = true;
+  }
+  state.outputs =
+      std::make_shared<const std::vector<at::Tensor>>(std::move(values));
+}
+
+/// Finds values, the ones of `last` whose sources have not changed among them,
+/// and computes the others. `last`: the state before, or null.
 void Prepared::compute(State &state, const at::Tensor *inputs,
-                       const std::vector<at::Tensor> *last) {
+                       const State *last) {
+  std::vector<at::Tensor> values(program->numOutputs());
+  std::vector<bool> wanted(values.size(), true);
+  state.others.resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    at::Tensor found =
+        isShared(i) ? SharedValues::find(originOf(i, state)) : at::Tensor();
+    if (!found.defined() || !fits(i, found))
+      continue;
+    bool own = last && found.is_same((*last->outputs)[i]);
+    state.others[i] = !own || last->others[i];
+    values[i] = std::move(found);
+    wanted[i] = false;
+  }
+  bool complete = std::find(wanted.begin(), wanted.end(), true) == wanted.end();
+  if (!complete) {
+    std::vector<at::Tensor> made =
+        run(state, wanted, inputs, last ? last->outputs.get() : nullptr);
+    for (size_t i = 0; i < values.size(); ++i)
+      if (wanted[i])
+        values[i] = std::move(made[i]);
+  }
+  state.outputs =
+      std::make_shared<const std::vector<at::Tensor>>(std::move(values));
+  if (!complete)
+    offer(state);
+}
+
+/// Runs the program for some of its results.
+std::vector<at::Tensor> Prepared::run(State &state,
+                                      const std::vector<bool> &wanted,
+                                      const at::Tensor *inputs,
+                                      const std::vector<at::Tensor> *last) {
   std::vector<at::Tensor> arguments;
   for (uint32_t source : sources)
     arguments.push_back(readOnlyAlias(inputs[source]));
   std::vector<at::Tensor> outputs(program->numOutputs());
-  program->run(arguments.data(), nullptr, outputs.data());
+  program->runFor(wanted, arguments.data(), outputs.data());
+  // It does not run again soon.
+  if (!program->onDevice())
+    program->dropIdleMemory();
+  // What was written meanwhile, by another thread, is not what was hashed.
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (Source &source = state.sources[i];
+        source.hash && !source.barrier &&
+        contentHash(source.data, extentOf(inputs[sources[i]])) != source.hash)
+      source.hash.reset();
   // What a vendor call hands through must not outlive the parameter.
   for (at::Tensor &output : outputs)
-    if (output.has_storage())
+    if (output.defined() && output.has_storage())
       for (const at::Tensor &argument : arguments)
         if (argument.has_storage() &&
             output.storage().unsafeGetStorageImpl() ==
@@ -255,7 +373,7 @@ void Prepared::compute(State &state, const at::Tensor *inputs,
   std::optional<c10::Device> device;
   for (size_t i = 0; i < outputs.size(); ++i) {
     at::Tensor &output = outputs[i];
-    if (!output.has_storage() || output.is_cpu())
+    if (!output.defined() || !output.has_storage() || output.is_cpu())
       continue;
     device = output.device();
     if (last && liesLike((*last)[i], output)) {
@@ -268,8 +386,7 @@ void Prepared::compute(State &state, const at::Tensor *inputs,
     c10::impl::VirtualGuardImpl(device->type())
         .getStream(*device)
         .synchronize();
-  state.outputs =
-      std::make_shared<const std::vector<at::Tensor>>(std::move(outputs));
+  return outputs;
 }
 
 void Prepared::end(Use use) {

@@ -79,13 +79,9 @@ Specialization::build(const PyjitTrace *trace, PyObject *objects,
     return nullptr;
   specialization->launch->onInterrupt(signalsRaise);
   if (pyjitExecutableLaunch(exe, PyjitProgramPrepare).size) {
-    auto prepare = makeExecutor(exe, PyjitProgramPrepare, error);
-    if (!prepare)
+    specialization->prepared = Prepared::load(exe, /*hashes=*/true, error);
+    if (!specialization->prepared)
       return nullptr;
-    const uint32_t *sources = nullptr;
-    size_t count = pyjitExecutablePrepareInputs(exe, &sources);
-    specialization->prepared = std::make_unique<Prepared>(
-        std::move(prepare), std::vector<uint32_t>(sources, sources + count));
   }
   if (specialization->launch->numInputs() != guards.numInputs) {
     error = "the launch program takes " +
@@ -470,6 +466,21 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
     chosen.prepared->end(std::move(chosen.use));
   }
   return outcome;
+}
+
+std::unordered_map<const void *, size_t> Specialization::packedMemory() const {
+  std::unordered_map<const void *, size_t> bytes;
+  if (prepared)
+    prepared->collectMemory(bytes);
+  if (const Prepared *kept = trained ? trained->kept() : nullptr)
+    kept->collectMemory(bytes);
+  return bytes;
+}
+
+size_t Specialization::sharedWeightBytes() const {
+  const Prepared *kept = trained ? trained->kept() : nullptr;
+  return (prepared ? prepared->sharedBytes() : 0) +
+         (kept ? kept->sharedBytes() : 0);
 }
 
 bool Specialization::measuring = false;

@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace pyjit::python {
@@ -133,6 +134,11 @@ public:
     return std::max(prepared ? prepared->numSources() : 0,
                     trained ? trained->numPrepared() : 0);
   }
+  /// What packed and folded values take: an address and bytes each, so that
+  /// those that several specializations keep can be told.
+  std::unordered_map<const void *, size_t> packedMemory() const;
+  /// Bytes of those that another specialization had computed.
+  size_t sharedWeightBytes() const;
   size_t numHashed() const { return prepared ? prepared->numHashed() : 0; }
 
   /// While on, each hit notes what it took beside the launch.

@@ -175,7 +175,21 @@ PYJIT_COUNTER(getFailures, failures)
 PYJIT_COUNTER(getUnanswered, unanswered)
 PYJIT_COUNTER(getPrepared, numPrepared())
 PYJIT_COUNTER(getHashed, numHashed())
+PYJIT_COUNTER(getSharedWeightBytes, sharedWeightBytes())
 #undef PYJIT_COUNTER
+
+PyObject *getPackedMemory(PyObject *self, void *) {
+  Reference bytes = Reference::steal(PyDict_New());
+  for (auto [address, size] : specializationOf(self).packedMemory()) {
+    Reference key =
+        Reference::steal(PyLong_FromVoidPtr(const_cast<void *>(address)));
+    Reference value = Reference::steal(PyLong_FromSize_t(size));
+    if (!bytes || !key || !value ||
+        PyDict_SetItem(bytes.get(), key.get(), value.get()) < 0)
+      return nullptr;
+  }
+  return bytes.release();
+}
 
 PyObject *getError(PyObject *self, void *) {
   return PyUnicode_FromString(specializationOf(self).lastError.c_str());
@@ -318,6 +332,11 @@ PyGetSetDef getset[] = {
     {"hashed", getHashed, nullptr,
      "Those of them that are hashed at each call, because writes to their "
      "memory could go unseen.",
+     nullptr},
+    {"packed_memory", getPackedMemory, nullptr,
+     "The memory of their packed or folded values: bytes by address.", nullptr},
+    {"shared_weight_bytes", getSharedWeightBytes, nullptr,
+     "Bytes of those values that another specialization had computed.",
      nullptr},
     {"host_microseconds", getHostMicroseconds, nullptr,
      "Median of what a hit takes beside the launch, while that is measured.",

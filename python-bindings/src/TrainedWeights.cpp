@@ -90,16 +90,12 @@ void TrainedWeights::compile(rt::Interruption::Ask onInterrupt) {
   if (!made || !pyjitExecutableLaunch(made.get(), PyjitProgramPrepare).size)
     return;
   auto launch = makeExecutor(made.get(), PyjitProgramMain, error);
-  auto prepare = makeExecutor(made.get(), PyjitProgramPrepare, error);
-  if (!launch || !prepare || !backward->takesFrom(*main, *launch))
+  auto kept = Prepared::load(made.get(), /*hashes=*/false, error);
+  if (!launch || !kept || !backward->takesFrom(*main, *launch))
     return;
-  const uint32_t *sources = nullptr;
-  size_t count = pyjitExecutablePrepareInputs(made.get(), &sources);
   launch->onInterrupt(onInterrupt);
   program = std::move(launch);
-  prepared = std::make_unique<Prepared>(
-      std::move(prepare), std::vector<uint32_t>(sources, sources + count),
-      /*hashes=*/false);
+  prepared = std::move(kept);
   second = std::move(made);
   main->dropIdleMemory();
   state = State::Kept;

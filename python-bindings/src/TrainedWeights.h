@@ -84,6 +84,10 @@ public:
   size_t numPrepared() const {
     return state == State::Kept ? prepared->numSources() : 0;
   }
+  /// Null while nothing is kept.
+  const Prepared *kept() const {
+    return state == State::Kept ? prepared.get() : nullptr;
+  }
 
 private:
   enum class State {

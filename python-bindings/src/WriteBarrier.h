@@ -56,6 +56,11 @@ public:
   /// then marked again may have been given a context at the same address.
   bool confirmed(const c10::StorageImpl &storage) const;
 
+  /// Whether both are one mark.
+  bool operator==(const WriteBarrier &other) const {
+    return number == other.number;
+  }
+
   /// Counts the marks set in this process.
   static uint64_t armings() { return count; }
 

@@ -351,8 +351,10 @@ static void *addressOf(const at::Tensor &tensor) {
 
 /// The memory of each slot that has one before the first step.
 void TorchExecutor::bindSlots(Arena &arena, const at::Tensor *inputs,
-                              const at::Tensor *cached) {
+                              const at::Tensor *cached, const Part *part) {
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
+    if (part && !part->slots[i])
+      continue;
     const Slot &slot = program.slots()[i];
     switch (slot.kind) {
     case SlotKind::Input:
@@ -423,12 +425,14 @@ void TorchExecutor::runCopy(const Step &step, Arena &arena) const {
            program.slots()[step.b], arena.buffers[step.b]);
 }
 
-bool TorchExecutor::runSteps(Arena &arena) {
+bool TorchExecutor::runSteps(Arena &arena, const Part *part) {
   Interruption interruption(interrupt);
   bool profiled =
       at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE).has_value();
   for (uint32_t i = 0; i < program.numSteps();
        i = followStep(program, i, arena.buffers.data())) {
+    if (part && !part->steps[i])
+      continue;
     const Step &step = program.steps()[i];
     switch (step.kind) {
     case StepKind::Kernel:

@@ -134,6 +134,11 @@ public:
   /// it has answered: eager does then, and draws the same numbers.
   bool runOrRestore(const at::Tensor *inputs, const at::Tensor *cached,
                     at::Tensor *outputs, SavedValues *saved = nullptr);
+  /// `run` of a program that takes nothing cached, for the outputs that are
+  /// `wanted`: steps that the others alone take are left out where that can be
+  /// told. These outputs are undefined or not.
+  void runFor(const std::vector<bool> &wanted, const at::Tensor *inputs,
+              at::Tensor *outputs);
   /// Gives back the memory of intermediates that no run is using. For a program
   /// that another one answers for.
   void dropIdleMemory();
@@ -191,9 +196,16 @@ protected:
   void giveArena(std::unique_ptr<Arena> arena);
   bool execute(Arena &arena, const at::Tensor *inputs,
                const at::Tensor *cached);
+  /// What a run for some outputs takes of the program.
+  struct Part {
+    std::vector<bool> steps, slots;
+  };
+  Part partFor(const std::vector<bool> &wanted) const;
+  std::vector<int64_t> slotsOf(uint32_t step) const;
+  /// `part`: null for all of the program.
   void bindSlots(Arena &arena, const at::Tensor *inputs,
-                 const at::Tensor *cached);
-  bool runSteps(Arena &arena);
+                 const at::Tensor *cached, const Part *part = nullptr);
+  bool runSteps(Arena &arena, const Part *part = nullptr);
   void undo(Arena &arena) const;
   void runCopy(const Step &step, Arena &arena) const;
   void runKernel(const Step &step, Arena &arena) const;
