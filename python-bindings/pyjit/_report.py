@@ -23,6 +23,7 @@ WIDTH = 118
 MOST_LINES = 25
 _MOST_BLOCKS = 4
 _MOST_MISSES = 3
+_LEAST_PACKED_BYTES = 1_000_000  # of packed weights that are worth a line
 # What a detail is made of: titles and topics of Specialization.text.
 _TOPICS = {
     "guards": (),
@@ -216,9 +217,9 @@ class Report:
         stats = self.stats
         if past := [r for r in self.eager_reasons if r not in self._blocking()]:
             yield f"  earlier calls ran in eager, which is over: {past[0].what} ({past[0].docs})"
-        if packed := stats["packed_weight_bytes"]:
+        if (packed := stats["packed_weight_bytes"]) >= _LEAST_PACKED_BYTES:
             yield (
-                f"  packed weights: {packed / 1e6:.1f} MB beside the model's own; what several graphs share counts once "
+                f"  packed weights: {packed / 1e6:.1f} MB beside the model's own, what graphs share once "
                 "(docs/Generation.md#packed-weights)"
             )
         if stats["loops"] or stats["branches"]:
