@@ -47,10 +47,15 @@ _BRANCH_ON_DATA = _C.Reason(
 _MAX_ONE_WAY = 10
 _MAX_GRAPH_BREAKS = 64
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class statement made it
+# What a native function is bound to that is no method of an object; a tensor's method is an operator.
+_NO_OWNER = (types.NoneType, types.ModuleType, type, torch.Tensor)
 
 
 def _is_handle(value: Any) -> bool:
-    """An object of a C type that is told from others by its identity alone, and that nobody calls."""
+    """An object of a C type that is told from others by its identity alone, and that nobody calls; or a bound
+    method of such a type (``tokens.append``), which is a new object each time that it is looked up."""
+    if isinstance(value, types.BuiltinMethodType):
+        return not isinstance(value.__self__, _NO_OWNER)
     cls = type(value)
     return (
         not cls.__flags__ & _HEAP_TYPE
