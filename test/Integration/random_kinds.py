@@ -20,6 +20,7 @@ from Integration import (
     test_graph_break_programs,
     test_random_autocast,
     test_random_branches,
+    test_random_caches,
     test_random_counted_loops,
     test_random_launch_plans,
     test_random_layers,
@@ -136,6 +137,11 @@ KINDS: dict[str, tuple[int, Kind]] = {
     "inputs written in parts, launched": (
         3,
         numbered(test_random_parts.check, options=SIMULATED),
+    ),
+    "caches of generations": (6, numbered(test_random_caches.check)),
+    "caches of generations, launched": (
+        2,
+        numbered(test_random_caches.check, options=SIMULATED),
     ),
     "several graphs, launched": (10, numbered(test_random_launch_plans.check)),
     "branches": (8, numbered(test_random_branches.check)),

@@ -74,9 +74,6 @@ def beginning_of_all_rows(buf: torch.Tensor, x: torch.Tensor, pos: int) -> torch
 
 CASES = (
     row,
-    beginning_scaled,
-    beginning_widened,
-    beginning_of_all_rows,
     rows,
     row_then_read,
     beginning,
@@ -88,16 +85,23 @@ CASES = (
 POSITIONS = (4, 5, 6, 9, 2, 13, 16, 0, 1, 17, 3, 12, 30, 8)
 
 
-# Parts with symbolic strides: kernels of the CPU read and write them.
-ON_THE_CPU = beginning_scaled, beginning_widened, beginning_of_all_rows
+# Parts with symbolic strides: kernels of the CPU read and write them, on a device
+# they are a specialization for each position.
+CASES_OF_THE_CPU = (
+    *CASES,
+    beginning_scaled,
+    beginning_widened,
+    beginning_of_all_rows,
+)
 
 
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-@pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    ("f", "device"),
+    [(f, "cpu") for f in CASES_OF_THE_CPU] + [(f, "simulated") for f in CASES],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_positions(f: Callable, device: str) -> None:
     """Eager's contents and answers at each position, its error past the end, and few specializations."""
-    if device == "simulated" and f in ON_THE_CPU:
-        pytest.skip("a specialization for each position on a device")
     fast = pyjit.compile(f, options={"simulated_device": device == "simulated"})
     torch.manual_seed(0)
     buffers = torch.randn(3, 20, 8), torch.empty(3, 20, 8)

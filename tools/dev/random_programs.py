@@ -34,6 +34,8 @@ sys.path[:0] = [str(OWN if OWN.exists() else BUILD / "python"), str(ROOT / "test
 # Who answers a call would hang from the machine's load.
 os.environ.setdefault("PYJIT_COMPARE_WITH_EAGER", "0")
 os.environ.setdefault("PYJIT_VERIFY", "1")
+# Of each process, also of those that are spawned.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 LIMIT = 300.0  # seconds for a batch
 
