@@ -16,19 +16,18 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import case_process
 import torch
 from generation.cases import CASES
 from generation.columns import COLUMNS
 from generation.tables import ALLOWED, brief, page
+from pages import show
 from run import RESULTS, machine, versions
 
 HERE = Path(__file__).resolve().parent
@@ -50,11 +49,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--warm", type=int, default=2, help="calls before anything is timed, beside three")  # fmt: skip
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--limit", type=float, default=900, help="seconds a case")
-    parser.add_argument("--record", default="", help="file of JSON lines")
-    parser.add_argument("--tables", nargs="+", default=[], help="files of JSON lines")
-    parser.add_argument("--name", default="", help="a word for the file's name")
-    parser.add_argument("--remark", default="", help="a sentence for the page")
-    parser.add_argument("--no-file", action="store_true", help="print only")
+    case_process.page_options(parser)
     options = parser.parse_args(arguments)
     gpu = options.device == "cuda"
     options.dtype = options.dtype or ("float16" if gpu else "float32")
@@ -71,32 +66,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def run_case(name: str, batch: int, options: argparse.Namespace) -> list[dict[str, Any]]:  # fmt: skip
-    """What is known of each column, whether or not the process came to its end."""
-    numbers = ("prompt", "new", "rounds", "warm", "threads")
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-        command = [
-            sys.executable, str(HERE / "generation" / "worker.py"), name, file.name,
-            "--columns", ",".join(options.columns), "--batch", str(batch),
-            *(f"--{n}={getattr(options, n)}" for n in ("device", "size", "dtype", *numbers)),
-        ]  # fmt: skip
-        fault = ""
-        try:
-            done = subprocess.run(
-                command, timeout=options.limit, stderr=subprocess.PIPE, text=True, check=False
-            )  # fmt: skip
-            if done.returncode:
-                fault = f"the process ended with {done.returncode}"
-                print(done.stderr[-2000:], file=sys.stderr)
-        except subprocess.TimeoutExpired:
-            fault = f"no end within {options.limit:.0f} s"
-        known = {column: {"column": column} for column in options.columns}
-        for line in Path(file.name).read_text().splitlines():
-            facts = json.loads(line)
-            known[facts["column"]] = facts
-    for facts in known.values():
-        if "seconds" not in facts and "error" not in facts:
-            facts["error"] = fault or "not timed"
-    return list(known.values())
+    named = ("device", "size", "dtype", "prompt", "new", "rounds", "warm", "threads")
+    arguments = [f"--batch={batch}", *(f"--{n}={getattr(options, n)}" for n in named)]
+    worker = HERE / "generation" / "worker.py"
+    return case_process.run(worker, name, options.columns, arguments, options.limit, "seconds")  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -106,7 +79,7 @@ def main(arguments: list[str]) -> int:
     record = Path(options.record) if options.record else target.with_suffix(".jsonl")
     records: list[dict[str, Any]] = []
     for file in options.tables:
-        records += [json.loads(line) for line in Path(file).read_text().splitlines()]
+        records += case_process.read(Path(file))
     about = {
         "day": day, "machine": machine(options.device), "versions": versions(),
         "threads": options.threads or torch.get_num_threads(),
@@ -119,14 +92,8 @@ def main(arguments: list[str]) -> int:
         print(brief(f"{name}, {batch}", found), flush=True)
         records += found
         if options.record or not options.no_file:
-            with record.open("a") as file:
-                file.writelines(json.dumps(facts) + "\n" for facts in found)
-    text = page(records, options.remark)
-    print("\n" + text)
-    if not options.no_file:
-        RESULTS.mkdir(exist_ok=True)
-        target.with_suffix(".md").write_text(text)
-        print(f"written: {target.with_suffix('.md')}")
+            case_process.append(record, found)
+    show(page(records, options.remark), None if options.no_file else target.with_suffix(".md"))  # fmt: skip
     return 0
 
 

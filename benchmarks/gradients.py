@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pages
 import torch
 from compare import largest_difference
 from measure import rounds_of
@@ -291,12 +292,12 @@ def main() -> int:
     head = ["what", "sizes", *(f"{n} ms" for n in names)]
     head += [f"pyjit : {n}" for n in names if n != "pyjit"]
     head.append("pyjit's kernels + vendor calls")
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    lines = pages.heading(head)
     for case in cases():
         if options.names and not case.name.startswith(tuple(options.names)):
             continue
         row = row_of(case, measure(case, names), names)
-        lines.append("| " + " | ".join(row) + " |")
+        lines.append(pages.row(row))
         print(lines[-1], flush=True)
     text = "\n".join(lines)
     if not options.no_file:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pages
 import torch
 from torch.nn import functional as F
 
@@ -199,7 +200,7 @@ def main() -> int:
     head = ["kernel", *(f"{n} TB/s" for n in names)]
     if {"inductor", "pyjit"} <= {*names}:
         head.append("pyjit : inductor")
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    lines = pages.heading(head)
     with torch.no_grad():
         copy = copy_speed()
         for kernel in kernels():
@@ -216,7 +217,7 @@ def main() -> int:
             if len(head) > len(row):
                 ratio = facts["pyjit"] / facts["inductor"]
                 row.append(f"{ratio:.2f}" + ("" if ratio >= 0.98 else " **(loss)**"))
-            lines.append("| " + " | ".join(row) + " |")
+            lines.append(pages.row(row))
             print(lines[-1], flush=True)
     text = "\n".join(lines)
     print(f"\ndevice copy {copy:.2f} TB/s\n{text}")

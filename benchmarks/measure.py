@@ -8,7 +8,7 @@ import ctypes
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +66,18 @@ def rounds_of(
     times: dict[str, list[float]] = {name: [] for name in runners}
     deadline = time.perf_counter() + budget * len(runners)
     for round_number in range(rounds):
-        names = list(runners)
-        # Another one first in each round.
-        shift = round_number % len(names)
-        for name in names[shift:] + names[:shift]:
+        for name in in_turn(runners, round_number):
             times[name].append(timed(runners[name], batch[name]))
         if time.perf_counter() > deadline and round_number >= 4:
             break
     return {name: sorted(found) for name, found in times.items()}
+
+
+def in_turn(names: Iterable[str], round_number: int) -> list[str]:
+    """Another one first in each round."""
+    names = list(names)
+    shift = round_number % max(1, len(names))
+    return names[shift:] + names[:shift]
 
 
 class Memory:

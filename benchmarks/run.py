@@ -27,6 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import pages
 import torch
 from cases import CASES
 from compare import largest_difference
@@ -121,7 +122,7 @@ def table(results: dict[str, dict[str, dict[str, Any]]], runners: list[str]) -> 
         "kernels",
         "difference",
     ]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    lines = pages.heading(head)
     for name, found in results.items():
         mine = found.get("pyjit", {})
         row = [name]
@@ -132,7 +133,7 @@ def table(results: dict[str, dict[str, dict[str, Any]]], runners: list[str]) -> 
             if peer in runners:
                 theirs = found[peer].get("ms")
                 both = theirs and mine.get("ms")
-                row.append(_ratio(theirs / mine["ms"]) if both else "-")
+                row.append(pages.ratio(theirs / mine["ms"]) if both else "-")
         for runner in runners:
             if runner != "eager":
                 first = found[runner].get("first")
@@ -146,12 +147,8 @@ def table(results: dict[str, dict[str, dict[str, Any]]], runners: list[str]) -> 
         ]
         gap = mine.get("difference")
         row.append(f"{gap:.1e}" if gap is not None else "-")
-        lines.append("| " + " | ".join(row) + " |")
+        lines.append(pages.row(row))
     return "\n".join(lines)
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}x" if value >= 1 else f"**{value:.2f}x (loss)**"
 
 
 def machine(device: str) -> str:

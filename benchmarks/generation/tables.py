@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pages import (
+    Facts,
+    by_column,
+    captured,
+    circumstances,
+    heading,
+    number,
+    prose,
+    ratio,
+    row,
+)
 
 from generation.cases import CASES
 from generation.columns import COLUMNS
 
-Facts = dict[str, Any]
 Found = dict[tuple[str, int], dict[str, Facts]]  # by case and batch, then column
 
 #: Of logits, relative to the largest of a step.
@@ -37,19 +46,6 @@ def differs(facts: Facts) -> bool:
     return facts.get("gap", 0) > ALLOWED[facts["dtype"]]
 
 
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _table(found: Found, columns: list[str], title: str, cell: Any) -> list[str]:
-    lines = [_row([title, *(COLUMNS[c].head for c in columns)])]
-    lines.append("|" + " --- |" * (len(columns) + 1))
-    for (case, batch), known in found.items():
-        cells = [cell(known[c]) if c in known else "-" for c in columns]
-        lines.append(_row([f"{case}, {batch}", *cells]))
-    return [*lines, ""]
-
-
 def _speed(facts: Facts) -> str:
     if "seconds" not in facts:
         return "failed" if "error" in facts else "-"
@@ -60,7 +56,7 @@ def _speed(facts: Facts) -> str:
 def _against(found: Found) -> list[str]:
     """pyjit's faster way against eager and against the fastest other column."""
     heads = ["case, batch", "best of pyjit", "pyjit : eager", "best of the others", "pyjit : it", "share of the limit"]  # fmt: skip
-    lines = [_row(heads), "|" + " --- |" * len(heads)]
+    lines = heading(heads)
     for (case, batch), known in found.items():
         speeds = {c: tokens_per_second(f) for c, f in known.items() if "seconds" in f}
         mine = {c: s for c, s in speeds.items() if c.startswith("pyjit")}
@@ -69,26 +65,10 @@ def _against(found: Found) -> list[str]:
             continue
         a, b = max(mine, key=mine.__getitem__), max(others, key=others.__getitem__)
         ratios = [mine[a] / others[c] if c in others else None for c in ("eager", b)]
-        shown = [
-            "-" if r is None else f"{r:.2f}x" if r >= 1 else f"**{r:.2f}x (loss)**"
-            for r in ratios
-        ]
+        shown = ["-" if r is None else ratio(r) for r in ratios]
         share = f"{mine[a] / limit(known[a]):.0%}" if CASES[case].dense else "-"
-        lines.append(_row([f"{case}, {batch}", COLUMNS[a].head, shown[0], COLUMNS[b].head, shown[1], share]))  # fmt: skip
+        lines.append(row([f"{case}, {batch}", COLUMNS[a].head, shown[0], COLUMNS[b].head, shown[1], share]))  # fmt: skip
     return [*lines, ""]
-
-
-def _number(name: str, form: str) -> Any:
-    return lambda facts: format(facts[name], form) if facts.get(name) is not None else "-"  # fmt: skip
-
-
-def _captured(facts: Facts) -> str:
-    if "graphs" not in facts:
-        return "-"
-    text = f"{facts['graphs']} graphs"
-    if "graph_breaks" in facts:
-        text += f", {facts['graph_breaks']} graph breaks"
-    return text
 
 
 def _logits(facts: Facts) -> str:
@@ -113,17 +93,17 @@ def page(records: list[Facts], remark: str = "") -> str:
     if not found:
         return "no records"
     of_all = [facts for known in found.values() for facts in known.values()]
-    columns = [c for c in COLUMNS if any(c in known for known in found.values())]
+    columns = {c: known.head for c, known in COLUMNS.items() if any(c in f for f in found.values())}  # fmt: skip
+    shown = {f"{case}, {batch}": known for (case, batch), known in found.items()}
     first = of_all[-1]
-    where = {f"{f['machine']}, {f['threads']} threads. {f['versions']}." for f in of_all}  # fmt: skip
     peak = "reserved by the allocator" if first["device"] == "cuda" else "resident set"
     weights = {case: known[c] for (case, _), known in found.items() for c in known}
     text = [
         f"# Generation, {first['day']}",
         "",
-        *sorted(where),
+        *circumstances(of_all),
         "",
-        (
+        *prose(
             f"transformers' `generate`, greedy, {first['dtype']}, random weights, prompt of {first['prompt']} tokens, "
             f"{first['new']} new ones; the whole call with its prompt is timed. Medians of {first['rounds']} rounds in which "
             "the columns of a case take turns in one process. First answer: seconds of the first call, cold in its process. "
@@ -131,15 +111,15 @@ def page(records: list[Facts], remark: str = "") -> str:
             "Logits: largest difference from eager's relative to the largest of the step, up to a row's first other token, "
             "over two prompts, and how many tokens come before one that differs. Limit: weights read once a step, at the "
             f"speed at which one sum reads 256 MB. {remark}"
-        ).rstrip(),
+        ),
         "",
-        *_table(found, columns, "tokens per second; case, batch", _speed),
+        *by_column(shown, columns, "tokens per second; case, batch", _speed),
         *_against(found),
-        *_table(found, columns, "first answer, s", _number("first", ".2f")),
-        *_table(found, columns, "peak MB", _number("peak_mb", ".0f")),
-        *_table(found, columns, "host us", _number("host_microseconds", ".1f")),
-        *_table(found, columns, "captured", _captured),
-        *_table(found, columns, "logits, equal tokens", _logits),
+        *by_column(shown, columns, "first answer, s", number("first", ".2f")),
+        *by_column(shown, columns, "peak MB", number("peak_mb", ".0f")),
+        *by_column(shown, columns, "host us", number("host_microseconds", ".1f")),
+        *by_column(shown, columns, "captured", captured),
+        *by_column(shown, columns, "logits, equal tokens", _logits),
         *(
             f"- `{case}`: {CASES[case].about}; {f['weights_mb']:.0f} MB of weights, read at {f['read_gb_s']:.0f} GB/s"
             for case, f in weights.items()

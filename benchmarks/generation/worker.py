@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import os
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import case_process
 import torch
-from measure import Memory
+from case_process import Facts
+from measure import Memory, in_turn
 
 from generation.cases import make, prompt
 from generation.columns import COLUMNS, Way
-
-Facts = dict[str, Any]
 
 
 class Trial:
@@ -144,14 +141,11 @@ def run(options: argparse.Namespace, say: Callable[[Facts], None]) -> None:
             try:
                 ready[name] = set_up(name, trial, facts)
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                facts["error"] = reason[:200]
+                facts["error"] = case_process.reason_of(error)
             say(facts)
         times: dict[str, list[float]] = {name: [] for name in ready}
         for turn in range(options.rounds):
-            names = list(ready)
-            shift = turn % max(1, len(names))
-            for name in names[shift:] + names[:shift]:
+            for name in in_turn(ready, turn):
                 times[name].append(ready[name](turn))
     for name, found in times.items():
         found.sort()
@@ -159,31 +153,13 @@ def run(options: argparse.Namespace, say: Callable[[Facts], None]) -> None:
         say(known[name])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case")
-    parser.add_argument("file")
-    parser.add_argument("--columns", required=True)
-    parser.add_argument("--device", required=True)
-    parser.add_argument("--size", required=True)
+def main() -> None:
+    parser = case_process.worker_options(__doc__)
     parser.add_argument("--dtype", required=True)
-    for name in ("batch", "prompt", "new", "rounds", "warm", "threads"):
+    for name in ("batch", "prompt", "new", "rounds", "warm"):
         parser.add_argument(f"--{name}", type=int, required=True)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with Path(options.file).open("a") as file:
-
-        def say(facts: Facts) -> None:
-            file.write(json.dumps(facts) + "\n")
-            file.flush()
-
-        run(options, say)
-    sys.stdout.flush()
-    # Libraries take their time to shut down, and need not.
-    os._exit(0)
+    case_process.answer(parser.parse_args(), run)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import case_process
 import torch
+from pages import show
 from run import RESULTS, machine, versions
 
 from train.cases import CASES
@@ -51,11 +49,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--autocast", default="around", choices=["around", "inside"],
         help="on a GPU: around the call of the compiled model, or within what is compiled",
     )  # fmt: skip
-    parser.add_argument("--record", default="", help="file of JSON lines")
-    parser.add_argument("--tables", nargs="+", default=[], help="files of JSON lines")
-    parser.add_argument("--name", default="", help="a word for the file's name")
-    parser.add_argument("--remark", default="", help="a sentence for the page")
-    parser.add_argument("--no-file", action="store_true", help="print only")
+    case_process.page_options(parser)
     options = parser.parse_args(arguments)
     options.size = options.size or ("full" if options.device == "cuda" else "small")
     options.only = [n for n in options.only.split(",") if n] or list(CASES)
@@ -74,35 +68,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def run_case(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """What is known of each column, whether or not the process came to its end."""
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-        command = [
-            sys.executable, str(HERE / "worker.py"), name, file.name,
-            "--columns", ",".join(options.columns), "--device", options.device,
-            "--size", options.size, "--autocast", options.autocast,
-            "--limit", str(options.limit), "--budget", str(options.budget),
-            "--rounds", str(options.rounds), "--threads", str(options.threads),
-        ]  # fmt: skip
-        fault = ""
-        grace = 0.25 * options.limit + 20
-        try:
-            done = subprocess.run(
-                command, timeout=options.limit + grace, stderr=subprocess.PIPE,
-                text=True, check=False,
-            )  # fmt: skip
-            if done.returncode:
-                fault = f"the process ended with {done.returncode}"
-                print(done.stderr[-2000:], file=sys.stderr)
-        except subprocess.TimeoutExpired:
-            fault = f"no end within {options.limit + grace:.0f} s"
-        known = {column: {"column": column} for column in options.columns}
-        for line in Path(file.name).read_text().splitlines():
-            facts = json.loads(line)
-            known[facts["column"]] = facts
-    for facts in known.values():
-        if "ms" not in facts and "error" not in facts:
-            facts["error"] = fault or "not timed"
-    return list(known.values())
+    named = ("device", "size", "autocast", "limit", "budget", "rounds", "threads")
+    arguments = [f"--{n}={getattr(options, n)}" for n in named]
+    # The process keeps its limit itself, and says what it knows.
+    limit = 1.25 * options.limit + 20
+    return case_process.run(HERE / "worker.py", name, options.columns, arguments, limit, "ms")  # fmt: skip
 
 
 def about(options: argparse.Namespace) -> dict[str, Any]:
@@ -137,16 +107,9 @@ def main(arguments: list[str]) -> int:
             print(brief(name, found), flush=True)
             records += found
             if options.record or not options.no_file:
-                with record.open("a") as file:
-                    file.writelines(json.dumps(facts) + "\n" for facts in found)
+                case_process.append(record, found)
         files = [record] if records and record.exists() else []
     if files:
-        lines = [line for file in files for line in file.read_text().splitlines()]
-        records = [json.loads(line) for line in lines]
-    text = page(records, options.remark)
-    print("\n" + text)
-    if not options.no_file:
-        RESULTS.mkdir(exist_ok=True)
-        target.with_suffix(".md").write_text(text)
-        print(f"written: {target.with_suffix('.md')}")
+        records = [facts for file in files for facts in case_process.read(file)]
+    show(page(records, options.remark), None if options.no_file else target.with_suffix(".md"))  # fmt: skip
     return 0

@@ -3,7 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pages import (
+    Facts,
+    by_column,
+    captured,
+    circumstances,
+    heading,
+    number,
+    prose,
+    ratio,
+    row,
+)
 
 from train.cases import CASES
 from train.columns import COLUMNS
@@ -11,7 +21,6 @@ from train.columns import COLUMNS
 #: By how many times what other kernels of eager's differ by losses may differ, and at least by how much.
 ALLOWED, LEAST = 4, 1e-5
 
-Facts = dict[str, Any]
 Found = dict[str, dict[str, Facts]]  # by case and column
 
 
@@ -35,19 +44,6 @@ def differs(case: str, column: str, columns: dict[str, Facts]) -> bool:
     return not other_numbers and columns[column].get("gap", 0) > limit
 
 
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _table(found: Found, columns: list[str], title: str, cell: Any) -> list[str]:
-    lines = [_row([title, *(COLUMNS[c].head for c in columns)])]
-    lines.append("|" + " --- |" * (len(columns) + 1))
-    for case, known in found.items():
-        cells = [cell(known[c]) if c in known else "-" for c in columns]
-        lines.append(_row([case, *cells]))
-    return [*lines, ""]
-
-
 def _ms(facts: Facts) -> str:
     if "ms" not in facts:
         return "failed" if "error" in facts else "-"
@@ -58,19 +54,9 @@ def _ms(facts: Facts) -> str:
     return f"{text} ({ratio:.2f}x)" if ratio >= 0.98 else f"{text} (**{ratio:.2f}x**)"
 
 
-def _number(name: str, form: str) -> Any:
-    return lambda facts: format(facts[name], form) if name in facts else "-"
-
-
-def _captured(facts: Facts) -> str:
-    if "graph_breaks" not in facts:
-        return "-"
-    return f"{facts['graphs']} graphs, {facts['graph_breaks']} graph breaks"
-
-
 def _best_peer(found: Found) -> list[str]:
     """pyjit's whole step, or its model where that is faster, against the fastest other column."""
-    lines = [_row(["case", "best of pyjit", "best of the others", "ratio"]), "|" + " --- |" * 4]  # fmt: skip
+    lines = heading(["case", "best of pyjit", "best of the others", "ratio"])
     for case, known in found.items():
         timed = {c: f["ms"] for c, f in known.items() if "ms" in f}
         mine = {c: ms for c, ms in timed.items() if c.startswith("pyjit")}
@@ -78,9 +64,8 @@ def _best_peer(found: Found) -> list[str]:
         if not mine or not others:
             continue
         a, b = min(mine, key=mine.__getitem__), min(others, key=others.__getitem__)
-        ratio = others[b] / mine[a]
-        shown = f"{ratio:.2f}x" if ratio >= 1 else f"**{ratio:.2f}x (loss)**"
-        lines.append(_row([case, COLUMNS[a].head, COLUMNS[b].head, shown]))
+        cells = [case, COLUMNS[a].head, COLUMNS[b].head, ratio(others[b] / mine[a])]
+        lines.append(row(cells))
     return [*lines, ""]
 
 
@@ -109,31 +94,30 @@ def page(records: list[Facts], remark: str = "") -> str:
     if not found:
         return "no records"
     of_all = [facts for known in found.values() for facts in known.values()]
-    columns = [c for c in COLUMNS if any(c in known for known in found.values())]
+    columns = {c: known.head for c, known in COLUMNS.items() if any(c in f for f in found.values())}  # fmt: skip
     first = of_all[-1]
-    where = {f"{f['machine']}, {f['threads']} threads. {f['versions']}." for f in of_all}  # fmt: skip
     gpu = first["device"] == "cuda"
     mode = f"bf16 autocast {first['autocast']} the call except LSTM and MLP" if gpu else "float32"  # fmt: skip
     text = [
         f"# Training steps, {first['day']}",
         "",
-        *sorted(where),
+        *circumstances(of_all),
         "",
-        (
+        *prose(
             f"Sizes: {first['size']}. {mode}; AdamW with its default settings; a step is zero_grad, forward, loss, backward, update. "
             "Medians of rounds in which the columns of a case take turns in one process; in brackets eager's time in that process / time. "
             "Model: the model is compiled, the loop runs in Python; step: one compiled function with backward and update in it. "
             "First two steps are cold in their process (of `torch.compile, model and update` the model comes from the cache on disk of the column in front of it). "
             f"Peak: {'reserved by the allocator' if gpu else 'resident set'}, beside what was there before the column, four steps of a warm loop. "
             f"Losses: largest relative difference from eager over the first eight steps, from the same weights. {remark}"
-        ).rstrip(),
+        ),
         "",
-        *_table(found, columns, "ms a step", _ms),
+        *by_column(found, columns, "ms a step", _ms),
         *_best_peer(found),
-        *_table(found, columns, "first two steps, s", _number("first_two", ".2f")),
-        *_table(found, columns, "peak MB", _number("peak_mb", ".0f")),
-        *_table(found, columns, "captured", _captured),
-        *_table(found, columns, "losses", _losses),
+        *by_column(found, columns, "first two steps, s", number("first_two", ".2f")),
+        *by_column(found, columns, "peak MB", number("peak_mb", ".0f")),
+        *by_column(found, columns, "captured", captured),
+        *by_column(found, columns, "losses", _losses),
         *(f"- `{case}`: {CASES[case].about[first['size']]}" for case in found),
         "",
         *_notes(found),

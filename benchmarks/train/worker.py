@@ -10,14 +10,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
-import json
 import math
-import os
 import signal
 import statistics
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import case_process
 import torch
 from measure import Memory, rounds_of
 from torch import nn
@@ -206,8 +204,7 @@ def run(options: argparse.Namespace, say: Callable[[dict[str, Any]], None]) -> N
             with limited(left()):
                 ready[name] = set_up(name, trial, facts)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            facts["error"] = reason[:200]
+            facts["error"] = case_process.reason_of(error)
         if name == "eager" and "losses" in facts:
             with contextlib.suppress(Exception), limited(left()):
                 other: dict[str, Any] = {}
@@ -228,33 +225,14 @@ def run(options: argparse.Namespace, say: Callable[[dict[str, Any]], None]) -> N
         say(known[name])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case")
-    parser.add_argument("file")
-    parser.add_argument("--columns", required=True)
-    parser.add_argument("--device", required=True)
-    parser.add_argument("--size", required=True)
+def main() -> None:
+    parser = case_process.worker_options(__doc__)
     parser.add_argument("--autocast", default="around")
     parser.add_argument("--limit", type=float, default=600)
     parser.add_argument("--budget", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=0)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with Path(options.file).open("a") as file:
-
-        def say(facts: dict[str, Any]) -> None:
-            file.write(json.dumps(facts) + "\n")
-            file.flush()
-
-        run(options, say)
-    sys.stdout.flush()
-    # Libraries take their time to shut down, and need not.
-    os._exit(0)
+    case_process.answer(parser.parse_args(), run)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

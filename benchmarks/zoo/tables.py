@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pages
 import torch
 
 SLOWER = 1.05
@@ -79,8 +80,7 @@ def row(found: dict[str, Any]) -> list[str]:
 def table(results: list[dict[str, Any]]) -> str:
     head = ["program", "captured", "values", "first call beyond eager, s", "eager ms"]
     head += ["pyjit ms", "ratio", "reason"]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(row(f)) + " |" for f in results])
+    return "\n".join([*pages.heading(head), *(pages.row(row(f)) for f in results)])
 
 
 def behind(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -113,10 +113,8 @@ def headline(results: list[dict[str, Any]]) -> str:
 
 
 def summary(results: list[dict[str, Any]]) -> str:
-    lines = [
-        "| family | programs | one graph | later | equal | differ | crash | error |"
-    ]
-    lines.append("|" + " --- |" * 8)
+    head = ["family", "programs", "one graph", "later", "equal", "differ", "crash", "error"]  # fmt: skip
+    lines = pages.heading(head)
     families = collections.defaultdict(list)
     for found in results:
         families[found["family"]].append(found)
@@ -126,7 +124,7 @@ def summary(results: list[dict[str, Any]]) -> str:
         whole = sum(is_one_graph(f) for f in members)
         cells = [family, len(members), whole, whole - first, count["equal"]]
         cells += [count["DIFFERS"], count["CRASH"], count["error"]]
-        lines.append("| " + " | ".join(str(c) for c in cells) + " |")
+        lines.append(pages.row(cells))
     return "\n".join(lines)
 
 
