@@ -83,7 +83,7 @@ void KernelEmitter::addToSums(ValueRange parts) {
 
 void KernelEmitter::tileStages() {
   currentStage = 0;
-  reduces.assign(1, const_cast<Node *>(sumNode));
+  reduces.assign(1, sumNode);
   stageSaves.clear();
   // None where they were added up in memory.
   for (auto [u, sum] : llvm::enumerate(reductionLoops(schedule.numParallel)))

@@ -212,7 +212,7 @@ private:
 
   SmallVector<Value> buffers, scratch, ivs;
   Value tileSums; ///< of `sumNode`, row by row
-  const Node *sumNode = nullptr;
+  Node *sumNode = nullptr;
   DenseMap<unsigned, Value> symbols;
   SmallVector<Scope> scopes;
   llvm::SmallBitVector reduced, parallel;

@@ -136,8 +136,10 @@ static bool haveOneForm(Block &x, Block &y, IRMapping &known) {
 }
 
 static bool haveOneForm(Region &x, Region &y, IRMapping &known) {
-  return x.hasOneBlock() == y.hasOneBlock() && x.empty() == y.empty() &&
-         (x.empty() || haveOneForm(x.front(), y.front(), known));
+  if (x.empty() || y.empty())
+    return x.empty() && y.empty();
+  return x.hasOneBlock() && y.hasOneBlock() &&
+         haveOneForm(x.front(), y.front(), known);
 }
 
 namespace {

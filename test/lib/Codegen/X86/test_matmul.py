@@ -16,20 +16,24 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def matmul(rows: int, channels: int, columns: int, panel: int) -> str:
-    """relu(x @ w), with w as panels of columns."""
-    x, w = (
+def operands(rows: int, channels: int, columns: int, panel: int) -> tuple[str, str]:
+    """Types of x, and of w as panels of columns."""
+    return (
         f"tensor<{rows}x{channels}xf32>",
         f"tensor<{columns // panel}x{channels}x{panel}xf32>",
     )
-    y = f"tensor<{rows}x{columns}xf32>"
-    return f"""
-#x = affine_map<(m, n, k) -> (m, k)>
+
+
+def maps(panel: int) -> str:
+    return f"""#x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n floordiv {panel}, k, n mod {panel})>
 #y = affine_map<(m, n, k) -> (m, n)>
-#id = affine_map<(m, n) -> (m, n)>
-func.func @matmul(%x: {x}, %w: {w}) -> {y} attributes {{pyjit.kernel}} {{
-  %z = arith.constant 0.0 : f32
+#id = affine_map<(m, n) -> (m, n)>"""
+
+
+def product(x: str, w: str, y: str) -> str:
+    """%r = %x @ %w, beside %z, a zero, and %e, an empty result."""
+    return f"""  %z = arith.constant 0.0 : f32
   %e = tensor.empty() : {y}
   %i = linalg.fill ins(%z : f32) outs(%e : {y}) -> {y}
   %r = linalg.generic {{indexing_maps = [#x, #w, #y],
@@ -39,7 +43,17 @@ func.func @matmul(%x: {x}, %w: {w}) -> {y} attributes {{pyjit.kernel}} {{
     %p = arith.mulf %a, %b : f32
     %t = arith.addf %s, %p : f32
     linalg.yield %t : f32
-  }} -> {y}
+  }} -> {y}"""
+
+
+def matmul(rows: int, channels: int, columns: int, panel: int) -> str:
+    """relu(x @ w), with w as panels of columns."""
+    x, w = operands(rows, channels, columns, panel)
+    y = f"tensor<{rows}x{columns}xf32>"
+    return f"""
+{maps(panel)}
+func.func @matmul(%x: {x}, %w: {w}) -> {y} attributes {{pyjit.kernel}} {{
+{product(x, w, y)}
   %q = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}}
       ins(%r : {y}) outs(%e : {y}) {{
   ^bb0(%a: f32, %o: f32):
@@ -89,35 +103,19 @@ def test_wide_vectors() -> None:
 
 def matmul_with_epilogue(rows: int, channels: int, columns: int, panel: int) -> str:
     """x @ w, and tanh(x @ w + bias) * gain + residual, with a gain for each row."""
-    x, w = (
-        f"tensor<{rows}x{channels}xf32>",
-        f"tensor<{columns // panel}x{channels}x{panel}xf32>",
-    )
+    x, w = operands(rows, channels, columns, panel)
     y, bias, gain = (
         f"tensor<{rows}x{columns}xf32>",
         f"tensor<{columns}xf32>",
         f"tensor<{rows}xf32>",
     )
     return f"""
-#x = affine_map<(m, n, k) -> (m, k)>
-#w = affine_map<(m, n, k) -> (n floordiv {panel}, k, n mod {panel})>
-#y = affine_map<(m, n, k) -> (m, n)>
-#id = affine_map<(m, n) -> (m, n)>
+{maps(panel)}
 #column = affine_map<(m, n) -> (n)>
 #row = affine_map<(m, n) -> (m)>
 func.func @matmul(%x: {x}, %w: {w}, %bias: {bias}, %gain: {gain}, %residual: {y}) -> ({y}, {y})
     attributes {{pyjit.kernel}} {{
-  %z = arith.constant 0.0 : f32
-  %e = tensor.empty() : {y}
-  %i = linalg.fill ins(%z : f32) outs(%e : {y}) -> {y}
-  %r = linalg.generic {{indexing_maps = [#x, #w, #y],
-      iterator_types = ["parallel", "parallel", "reduction"]}}
-      ins(%x, %w : {x}, {w}) outs(%i : {y}) {{
-  ^bb0(%a: f32, %b: f32, %s: f32):
-    %p = arith.mulf %a, %b : f32
-    %t = arith.addf %s, %p : f32
-    linalg.yield %t : f32
-  }} -> {y}
+{product(x, w, y)}
   %q = linalg.generic {{indexing_maps = [#id, #column, #row, #id, #id],
       iterator_types = ["parallel", "parallel"]}}
       ins(%r, %bias, %gain, %residual : {y}, {bias}, {gain}, {y}) outs(%e : {y}) {{
