@@ -35,6 +35,14 @@ tally = {"programs": 0, "captured": 0}
 reasons: dict[str, int] = {}
 
 
+def has_history(tensor: torch.Tensor) -> bool | None:
+    """None where eager refuses: one of several views whose base was written."""
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:
+        return None
+
+
 def compare(
     want: torch.Tensor, have: torch.Tensor, what: str, bound: torch.Tensor | float
 ) -> None:
@@ -49,6 +57,8 @@ def compare(
     assert want._version == have._version, (
         f"{what}: version {want._version} became {have._version}"
     )
+    assert has_history(want) == has_history(have), f"{what}: grad_fn"
+    want, have = want.detach(), have.detach()
     wrong = apart(want, have, bound)
     if wrong.any():
         first = tuple(wrong.nonzero()[0].tolist())
