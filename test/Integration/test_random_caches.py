@@ -195,7 +195,7 @@ def roundings(f: Callable[..., Any], before: Caches, given: list[Any]) -> Any:
 
 
 def set_equal(eager: Caches, mine: Caches) -> None:
-    """Roundings of one call are not those of the next."""
+    """Roundings of one call are not those of the next. Writes both, for their versions are compared."""
     for name, theirs in eager.tensors().items():
         ours, value = getattr(mine, name), theirs.clone()
         ours.copy_(value)
