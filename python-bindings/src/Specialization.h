@@ -118,7 +118,9 @@ public:
   }
   const PyjitExecutable *executable() const { return exe.get(); }
   /// How the launch was chosen, for readers.
-  std::string launchReport() const { return launch->report(); }
+  std::string launchReport() const {
+    return launch->report() + (backward ? backward->report() : "");
+  }
   /// Sizes that may differ from call to call.
   size_t numSymbols() const { return pyjitExecutableSymbols(exe.get()); }
   size_t numInputs() const { return guards->numInputs(); }
@@ -145,7 +147,11 @@ public:
   static void measureHost(bool on) { measuring = on; }
   /// The median of the latest such notes in microseconds, or -1.
   double hostMicroseconds() const;
-  void preferLaunch(rt::Variant variant) { launch->prefer(variant); }
+  void preferLaunch(rt::Variant variant) {
+    launch->prefer(variant);
+    if (backward)
+      backward->prefer(variant);
+  }
 
 private:
   Specialization() = default;

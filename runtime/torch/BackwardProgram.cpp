@@ -1,7 +1,5 @@
+//===- BackwardProgram.cpp - What computes a call's gradients -------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===- BackwardProgram.cpp - What computes a call's gradients
-//--------------===//
 
 #include "pyjit-rt/BackwardProgram.h"
 
@@ -272,6 +270,8 @@ const DifferentiableBackward &BackwardProgram::getDifferentiable() const {
   if (!again) {
     std::string error;
     again = differentiate(error);
+    if (again && preferred)
+      again->prefer(*preferred);
     TORCH_CHECK(again,
                 "pyjit: a compiled call has no gradients of gradients "
                 "(create_graph=True): ",
@@ -323,6 +323,8 @@ BackwardProgram::getPartial(Partial &programs, const std::vector<bool> &defined,
     known->second = drop(results, stops);
     if (known->second && !adopt(*known->second))
       known->second.reset();
+    if (known->second && preferred)
+      known->second->prefer(*preferred);
   }
   return known->second.get();
 }
@@ -340,6 +342,43 @@ const BackwardProgram *BackwardProgram::getStopping(size_t k) const {
   std::vector<bool> defined(differentiable.size());
   defined[k] = true;
   return drop ? getPartial(stopping, defined, /*stops=*/true) : nullptr;
+}
+
+void BackwardProgram::prefer(Variant variant) const {
+  program->prefer(variant);
+  std::lock_guard<std::mutex> guard(programsLock);
+  preferred = variant;
+  for (const Partial *programs : {&partial, &stopping})
+    for (const auto &[defined, made] : *programs)
+      if (made)
+        made->prefer(variant);
+  if (again)
+    again->prefer(variant);
+}
+
+void DifferentiableBackward::prefer(Variant variant) const {
+  program->prefer(variant);
+  backward->prefer(variant);
+}
+
+std::string BackwardProgram::report() const {
+  std::string text;
+  auto add = [&](const std::string &of, const BackwardProgram &made) {
+    if (std::string own = made.program->report(); !own.empty())
+      text += "backward" + of + ": " + own;
+  };
+  add("", *this);
+  std::lock_guard<std::mutex> guard(programsLock);
+  for (const Partial *programs : {&partial, &stopping})
+    for (const auto &[defined, made] : *programs) {
+      std::string of = " of result";
+      for (size_t k = 0; k < defined.size(); ++k)
+        if (defined[k])
+          of += " " + std::to_string(differentiable[k]);
+      if (made)
+        add(of, *made);
+    }
+  return text;
 }
 
 /// Autograd gives a leaf another accumulator when its data become those of

@@ -56,6 +56,45 @@ def test_report_names_the_ways_and_figures() -> None:
     assert "cudagraph.graph" in text
 
 
+class WithLoss(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.hidden, self.last = torch.nn.Linear(16, 8), torch.nn.Linear(8, 4)
+
+    def forward(
+        self, x: torch.Tensor, y: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        scores = self.last(self.hidden(x).relu())
+        return torch.nn.functional.cross_entropy(scores, y), scores
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("launch", ["copy", "table", "update"])
+def test_backward_is_a_graph(launch: str, both: bool) -> None:
+    """That of all results, and that of the loss alone, which is another program."""
+    model, plain = WithLoss(), WithLoss()
+    fast = compiled(model, launch=launch)
+    for seed in range(launch_cases.CALLS):
+        torch.manual_seed(seed)
+        x, y = torch.randn(5, 16), torch.randint(4, (5,))
+        for m in (fast, plain):
+            loss, scores = m(x, y)
+            (loss + scores.square().sum() if both else loss).backward()
+        for own, other in zip(model.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(own.grad, other.grad)
+            own.grad, other.grad = None, None
+    text = str(pyjit.explain(fast, detail="launch"))
+    way = {
+        "copy": "graph with copies",
+        "table": "graph with a table",
+        "update": "graph with updated nodes",
+    }[launch]
+    assert ("backward: launch: " if both else "backward of result 0: launch: ") in text
+    captured = text[text.rindex("backward") :]
+    assert f"launch: {way}\n" in captured and "graph of " in captured, captured
+
+
 def test_parameter_moves() -> None:
     f, make = launch_cases.mlp("cpu", torch.float32)
     fast = compiled(f)

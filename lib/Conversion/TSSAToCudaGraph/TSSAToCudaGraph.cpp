@@ -339,13 +339,14 @@ LogicalResult LaunchConverter::run() {
   auto device = function->getAttrOfType<StringAttr>(attribute::kDevice);
   program = ProgramOp::create(builder, function.getLoc(), function.getName(),
                               device.getValue(), IntegerAttr(), ArrayAttr());
-  // How the prepare program finds its inputs.
+  // How the prepare program finds its inputs. A backward program takes some of
+  // the main program's as well, but gradients beside them.
   SmallVector<int64_t> sources;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (auto input =
             function.getArgAttrOfType<IntegerAttr>(i, attribute::kInput))
       sources.push_back(input.getInt());
-  if (!sources.empty())
+  if (!sources.empty() && sources.size() == function.getNumArguments())
     program->setAttr(attribute::kInputs, builder.getDenseI64ArrayAttr(sources));
   if (Attribute symbols = function->getAttr(attribute::kSymbols))
     program->setAttr(attribute::kSymbols, symbols);

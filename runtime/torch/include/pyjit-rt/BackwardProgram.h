@@ -101,6 +101,11 @@ struct BackwardProgram {
   bool reachesFrom(uint32_t group, size_t gradient) const;
   /// Whether eager's engine goes from a group's results to the input.
   bool leadsFrom(uint32_t group, size_t gradient) const;
+  /// As `TorchExecutor::prefer`, of it and of what is made from it.
+  void prefer(Variant variant) const;
+  /// How it and those made for fewer results are launched, as
+  /// `TorchExecutor::report`.
+  std::string report() const;
   /// Where the gradients of `inputs` go.
   torch::autograd::edge_list edges(const at::Tensor *inputs,
                                    uint32_t group) const;
@@ -190,6 +195,7 @@ private:
   void findWays();
   void keepOrder(torch::autograd::edge_list &edges,
                  const at::Tensor *inputs) const;
+  mutable std::optional<Variant> preferred;
   mutable std::unique_ptr<DifferentiableBackward> again;
   using Partial = std::map<std::vector<bool>, std::unique_ptr<BackwardProgram>>;
   const BackwardProgram *getPartial(Partial &programs,
@@ -203,6 +209,9 @@ private:
 /// program and then the gradients of its differentiable results, and can be
 /// differentiated itself.
 struct DifferentiableBackward {
+  /// As `TorchExecutor::prefer`, of both programs.
+  void prefer(Variant variant) const;
+
   std::shared_ptr<const void> code;
   std::unique_ptr<TorchExecutor> program;
   std::shared_ptr<const BackwardProgram> backward;

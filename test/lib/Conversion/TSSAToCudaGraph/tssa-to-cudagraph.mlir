@@ -90,3 +90,21 @@ func.func @views(%x: !vec, %y: tensor<?xf32, #tssa.layout<[s0 * 4 + 1], [1]>>) -
   %3 = call @m(%x) : (!vec) -> !vec
   return %0, %1, %2, %3 : tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, !vec
 }
+
+// -----
+
+// A prepare program says which of the main program's inputs it takes.
+// CHECK: cudagraph.program @prepare on "cuda:0" attributes {pyjit.inputs = array<i64: 2>}
+func.func @prepare(%w: tensor<8xf32> {pyjit.input = 2}) -> tensor<8xf32> attributes {pyjit.device = "cuda:0"} {
+  %r = tssa.aten "aten::exp"(%w) : (tensor<8xf32>) -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// A backward program takes gradients, too, and is launched as often as a main
+// one.
+// CHECK: cudagraph.program @backward on "cuda:0" {
+func.func @backward(%w: tensor<8xf32> {pyjit.input = 2}, %g: tensor<8xf32> {pyjit.gradient = 0}) -> tensor<8xf32>
+    attributes {pyjit.device = "cuda:0"} {
+  %r = tssa.aten "aten::mul.Tensor"(%w, %g) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
