@@ -8,6 +8,7 @@
 #include "TorchState.h"
 
 #include "capture/tensors/AutocastCache.h"
+#include "capture/tensors/CastBatch.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -240,11 +241,15 @@ bool Guards::checkTensor(const TensorCheck &check) const {
 }
 
 bool Guards::takeKeptCasts(Frame &frame) const {
-  for (const PyjitInst &inst : keptCasts) {
+  capture::CastBatch batch(keptCasts.size());
+  for (const PyjitInst &inst : keptCasts)
+    batch.add(THPVariable_Unpack(frame.registers[inst.a]),
+              at::ScalarType(program->pools.tensors[inst.imm].dtype));
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const PyjitInst &inst = keptCasts[i];
     const PyjitTensorMeta &meta = program->pools.tensors[inst.imm];
     at::Tensor &cast = frame.keptCasts[inst.dst];
-    cast = capture::keptCast(THPVariable_Unpack(frame.registers[inst.a]),
-                             at::ScalarType(meta.dtype));
+    cast = batch.take(i);
     const c10::TensorImpl *impl = cast.unsafeGetTensorImpl();
     if (!cast.defined() || capture::isSeenByPython(cast) ||
         !implMatches(*impl, meta, autogradMetaOf(impl)))

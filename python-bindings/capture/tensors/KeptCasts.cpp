@@ -3,12 +3,12 @@
 
 #include "tensors/KeptCasts.h"
 #include "tensors/AutocastCache.h"
+#include "tensors/CastBatch.h"
 #include "tensors/TensorImpl.h"
 #include "tensors/TensorOpRecording.h"
 
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <algorithm>
 
@@ -55,16 +55,6 @@ void KeptCasts::bindOperands(const c10::OperatorHandle &op,
     if (!given[i].is_same(operands[i]) && isCastKept(operands[i]) &&
         !s.tensors->impl->find(given[i]))
       bind(operands[i], given[i]);
-}
-
-/// What autocast has made of the weight: it turns grad mode on for that.
-static bool isCastOf(const at::Tensor &cast, const at::Tensor &weight) {
-  auto made = cast.grad_fn();
-  if (!made || made->name() != "ToCopyBackward0" || made->num_outputs() == 0)
-    return false;
-  auto *leaf = dynamic_cast<torch::autograd::AccumulateGrad *>(
-      made->next_edge(0).function.get());
-  return leaf && leaf->variable.is_same(weight);
 }
 
 /// The guards read the cast before anything of the call has happened, and make
