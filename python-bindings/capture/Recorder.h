@@ -154,6 +154,10 @@ SegmentedResult captureWithGraphBreaks(const CaptureRequest &request,
 /// Whether this thread is inside a monitored run.
 bool isCapturing();
 
+/// Whether a call that begins now on this thread could be a monitored run: it
+/// is not inside of one, and Torch is in no state that recordings do not model.
+bool mayMonitor();
+
 /// As `capture`, for the recorder's own development: goes on after something
 /// that is not modelled and returns every reason, one a line, and no trace.
 CaptureResult survey(PyObject *callable, PyObject *const *args, size_t nargs,

@@ -427,6 +427,8 @@ class CompiledFunction:
 
     engine: Any
     eager_calls: int
+    modules: ModuleCalls | None
+    """What modules in eager parts of calls go through; None: they run as in eager."""
     def __init__(self, target: Callable, miss: Callable, /) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def add_specialization(self, specialization: Specialization, /) -> None:
@@ -437,6 +439,8 @@ class CompiledFunction:
         """Forgets all specializations."""
     def clear(self) -> None:
         """Forgets all specializations and counters."""
+    def call_eager(self, args: tuple, kwargs: dict[str, Any], /) -> Any:
+        """Eager answers a call."""
     def stay_quiet(self, calls: int, /) -> None:
         """So many calls that no specialization answers run in eager before the engine is asked again,
         unless grad mode and its kin change."""
@@ -465,6 +469,24 @@ class CompiledFunction:
     @property
     def compared(self) -> Specialization | None:
         """The specialization that is compared with eager, or None."""
+
+class ModuleCalls:
+    """Who answers the modules that eager parts of calls call: after some time in eager, what ``begin(module)``
+    returns, unless that is None."""
+
+    warm_seconds: float
+    """How long a module's calls take in eager before it is compiled."""
+    def __init__(
+        self, begin: Callable[[Any], CompiledFunction | None], warm_seconds: float, /
+    ) -> None: ...
+    def clear(self) -> None:
+        """Forgets all modules."""
+    @property
+    def compiled(self) -> list[CompiledFunction]:
+        """What answers modules' calls, in no order."""
+
+def follow_module_calls(function: Callable, /) -> bool:
+    """From now on, calls of torch.nn.Module.__call__ in eager parts of compiled calls go through their ModuleCalls."""
 
 def call_through(type: type, /) -> None:
     """Calls of instances go to their `_pyjit_call`."""

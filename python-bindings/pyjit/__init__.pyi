@@ -127,6 +127,9 @@ class Statistics(dict[str, Any]):
     compared: list[dict[str, Any]]
     """Specializations that were timed in turns with eager: compiled_microseconds,
     eager_microseconds, answers."""
+    compiled_modules: list[dict[str, Any]]
+    """Modules that parts of calls in eager call, which run compiled, each a dict: module (its class),
+    graphs, graph_breaks, hits, eager_calls, kernels, reasons."""
     host_microseconds: float | None
     """Median of a hit without its launch, where pyjit._C.measure_host is on; else None."""
     loops: int

@@ -24,6 +24,12 @@ _SAMPLES = 4
 _FEW = 2
 """Of each side where the specialization is faster by far."""
 _FAR = 1.5
+_FREE = 1
+"""Calls of a specialization that may end in a recording, before their time is what it takes."""
+_FREE_IN_EAGER = 8
+"""Likewise of eager's calls, where modules are recorded."""
+_RECORDING_SHARE = 0.03
+"""As _SHARE, of a specialization that goes on recording."""
 _FIRST_DISTANCE = 256
 _LONGEST_DISTANCE = 1 << 30
 
@@ -36,18 +42,34 @@ class Comparison:
         self.prefers_eager = False
         self.compiled_seconds: float | None = None
         self.eager_seconds: float | None = None
+        # Eager is preferred because of it.
+        self.goes_on_recording = False
         self.begin()
 
     def begin(self) -> None:
         """A look begins: what was timed before is another time's."""
         self._compiled: list[float] = []
         self._eager: list[float] = []
+        # Calls in which something was recorded.
+        self._recording = self._recording_in_eager = 0
 
     @property
     def eager_next(self) -> bool:
-        """Who answers the next call that is timed: drift favours neither side."""
+        """Who answers the next call that is timed: drift favours neither side. Where the specialization goes on
+        recording, eager's time is found out first."""
+        if self._recording:
+            return len(self._eager) < max(len(self._compiled), _FEW)
         timed = len(self._compiled) + len(self._eager)
         return timed % 4 in (1, 2)
+
+    def add_recording(self, seconds: float) -> bool:
+        """As ``add``, of a call in which something was recorded. The first of each side are not counted; where the
+        specialization goes on so, recording is a part of its price."""
+        if self.eager_next:
+            self._recording_in_eager += 1
+            return self._recording_in_eager > _FREE_IN_EAGER and self.add(seconds)
+        self._recording += 1
+        return self._recording > _FREE and self.add(seconds)
 
     def add(self, seconds: float) -> bool:
         """The time of the call that ``eager_next`` was asked for. True: that was the last one,
@@ -60,6 +82,10 @@ class Comparison:
         eager = statistics.median_low(self._eager)
         far = max(self._compiled) * _FAR < min(self._eager)
         slower = compiled > (1 + MARGIN) * eager
+        self.goes_on_recording = self._recording > _FREE and min(self._compiled) > (
+            _FAR * max(self._eager)
+        )
+        far |= self.goes_on_recording
         if not far and number < (2 * _SAMPLES if slower else _SAMPLES):
             return False
         self.compiled_seconds, self.eager_seconds = compiled, eager
@@ -75,15 +101,19 @@ class Comparison:
         slow, fast = self.eager_seconds, self.compiled_seconds
         if self.prefers_eager:
             slow, fast = fast, slow
-        loss = 2 * _SAMPLES * (slow / fast - 1) if fast > 0 else 0.0
+        samples, share = 2 * _SAMPLES, _SHARE
+        if self.goes_on_recording:
+            samples, share = _FREE + _FEW, _RECORDING_SHARE
+        loss = samples * (slow / fast - 1) if fast > 0 else 0.0
         calls = _FIRST_DISTANCE * 4.0 ** min(self.looks - 1, 20)
-        return min(math.ceil(max(calls, loss / _SHARE)), _LONGEST_DISTANCE)
+        return min(math.ceil(max(calls, loss / share)), _LONGEST_DISTANCE)
 
     def describe(self) -> str:
         """Both figures, for readers."""
         if self.compiled_seconds is None or self.eager_seconds is None:
             return "not compared with eager yet"
+        recording = ", with what it goes on recording" if self.goes_on_recording else ""
         return (
-            f"{1e6 * self.compiled_seconds:.1f} us compiled, "
+            f"{1e6 * self.compiled_seconds:.1f} us compiled{recording}, "
             f"{1e6 * self.eager_seconds:.1f} us in eager"
         )

@@ -27,6 +27,8 @@ def backend(
     """Compiles a graph of Dynamo's. ``options`` are those of ``pyjit.compile``."""
     # Its first call would write the code.
     _LazyGraphModule.force_recompile(graph)
+    # What its graphs call has been through Dynamo.
+    options = {**(options or {}), "compile_modules": False}
     compiled = compile(graph.forward, mode=mode, options=options, name="dynamo_graph")
     _dynamo_graphs.note(engine_of(compiled, "compile"))
     return compiled

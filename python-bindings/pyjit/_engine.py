@@ -26,6 +26,7 @@ from pyjit._gradients import refused_site
 from pyjit._guards import Guards, function_of
 from pyjit._loops import Loops
 from pyjit._misses import Misses, argument_names
+from pyjit._modules import CompiledModules
 from pyjit._planner import Planner
 from pyjit._progress import progress
 from pyjit._reasons import Reason, stack_of
@@ -97,7 +98,11 @@ class Engine:
     """
 
     def __init__(
-        self, target: Callable, settings: Settings, root: Engine | None = None
+        self,
+        target: Callable,
+        settings: Settings,
+        root: Engine | None = None,
+        modules: CompiledModules | None = None,
     ) -> None:
         self.settings = settings
         self.root = root or self
@@ -106,11 +111,22 @@ class Engine:
         )
         self.compiled = _C.CompiledFunction(target, self._miss)
         self.compiled.engine = self
+        # What answers modules that parts of calls in eager call; a module's engine shares it.
+        self.modules = modules or self._own_modules()
+        self.is_modules = modules is not None
+        self.compiled.modules = self.modules and self.modules.calls
         # Of a continuation: where it begins.
         self.key: Key | None = None
         # A continuation's specialization is part of a call: the call's first specialization is compared.
         self.turns = Turns(self.compiled, settings.compare_with_eager and root is None)
         self._clear()
+
+    def _own_modules(self) -> CompiledModules | None:
+        if self.root is not self:
+            return self.root.modules
+        if self.settings.fullgraph or not self.settings.compile_modules:
+            return None
+        return CompiledModules(self)
 
     def _clear(self) -> None:
         self.captures = 0
@@ -170,6 +186,12 @@ class Engine:
     def reset(self) -> None:
         self.compiled.clear()
         self._clear()
+        if self.modules:
+            self.modules.clear()
+
+    def module_engines(self) -> list[Engine]:
+        """Those that answer modules in the parts of calls that run in eager."""
+        return self.modules.engines() if self.modules else []
 
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Answers a call that no specialization answers; called by the compiled function."""
@@ -185,14 +207,13 @@ class Engine:
             self._reach_limit(args, kwargs)
             return self._answer_in_eager("limit", args, kwargs)
         if not _capture_lock.acquire(blocking=False):
-            compiled.eager_calls += 1
             self.note(
                 Reason(
                     ReasonKind.ANOTHER_THREAD,
                     "another thread was recording, so the call ran in eager",
                 )
             )
-            return compiled.target(*args, **kwargs)
+            return compiled.call_eager(args, kwargs)
         self._learn_from_miss(args, kwargs)
         self._keep_for_dumps(args, kwargs)
         try:
@@ -433,10 +454,9 @@ class Engine:
     def _answer_in_eager(self, reason: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call that is not observed. Of those that follow, some come by here to be timed."""
         compiled = self.compiled
-        compiled.eager_calls += 1
         start = self._backoff.clock()
         try:
-            return compiled.target(*args, **kwargs)
+            return compiled.call_eager(args, kwargs)
         finally:
             unseen = self._backoff.answered(reason, start)
             if compiled.specializations and compiled.hits == self._hits_before:
@@ -612,7 +632,7 @@ class Engine:
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
         self._backoff.came_to_something(self._observed_modes)
         self.compiled.add_specialization(specialization)
-        self.turns.begin(specialization)
+        self.turns.begin(specialization, end is not None)
         self.numbers.made(specialization, set(call_segment.lifted))
         self._fixed_sites[specialization] = call_segment.fixed_sites
         for dropped in self._fixed_sites.keys() - set(self.compiled.specializations):
@@ -711,6 +731,10 @@ class Engine:
     def _compared(self, specialization: Any, seconds: float | None) -> None:
         """A call of it, or of eager, was timed: called by the compiled function."""
         self.turns.compared(specialization, seconds)
+
+    def _recorded(self, specialization: Any, seconds: float) -> None:
+        """As ``_compared``, of a call in which an engine was asked."""
+        self.turns.recorded(specialization, seconds)
 
     def _raised(self, specialization: Any) -> None:
         """Its launch has raised several times where eager did not: called by the compiled function."""

@@ -23,6 +23,7 @@ WIDTH = 118
 MOST_LINES = 25
 _MOST_BLOCKS = 4
 _MOST_MISSES = 3
+_MOST_MODULES = 3
 _LEAST_PACKED_BYTES = 1_000_000  # of packed weights that are worth a line
 # What a detail is made of: titles and topics of Specialization.text.
 _TOPICS = {
@@ -134,6 +135,7 @@ class Report:
         lines += self._blocks()
         lines += self._speed()
         lines.append(self._graph_line())
+        lines += self._modules()
         lines += self._notes()
         lines += self._misses()
         lines.append(
@@ -212,6 +214,19 @@ class Report:
             f"  {stats['graphs']} graph(s), {stats['graph_breaks']} graph break(s): {_count(stats['kernels'], 'kernel')}, "
             f"{_count(stats['vendor_calls'], 'vendor call')}, {stats['guards']} guards; compiled in {stats['compile_seconds']:.2f} s"
         )
+
+    def _modules(self) -> Iterator[str]:
+        """Of modules that eager parts of calls call."""
+        modules = self.stats["compiled_modules"]
+        if not modules:
+            return
+        first = ", ".join(
+            f"{m['module']} ({_count(m['graphs'], 'graph')}, {_count(m['hits'], 'hit')})"
+            for m in modules[:_MOST_MODULES]
+        )
+        left = len(modules) - _MOST_MODULES
+        more = f" and {left} more (stats(f).compiled_modules)" if left > 0 else ""
+        yield f"  what runs in eager calls modules, which run compiled: {first}{more}"
 
     def _notes(self) -> Iterator[str]:
         stats = self.stats

@@ -99,6 +99,8 @@ class Settings:
     )
     """Time a few calls of each specialization against eager, which answers from then on where it is faster.
     ``PYJIT_COMPARE_WITH_EAGER=0`` turns it off where the option is not given."""
+    compile_modules: bool = True
+    """Where a part of a call runs in eager, the modules that it calls run compiled."""
 
     @classmethod
     def of(

@@ -56,6 +56,7 @@ class Statistics(dict[str, Any]):
         "packed_weight_bytes": "memory of packed, joined and folded weights that are kept beside the weights themselves; what several specializations keep counts once",
         "compared": "specializations that were timed in turns with eager: compiled_microseconds, eager_microseconds, answers",
         "host_microseconds": "median of a hit without its launch, where pyjit._C.measure_host is on; else None",
+        "compiled_modules": "modules that parts of calls in eager call, which run compiled, each a dict: module (its class), graphs, graph_breaks, hits, eager_calls, kernels, reasons",
         "loops": "loops that data end, in one program each",
         "loops_left": "why others go round through graph breaks",
         "branches": "branches on data with both sides in one program",
@@ -151,6 +152,22 @@ def _comparisons(engines: list[Engine]) -> list[dict[str, Any]]:
     ]
 
 
+def _compiled_modules(roots: Iterable[Engine]) -> list[dict[str, Any]]:
+    """What became of the modules in eager parts of calls, those with the most hits first."""
+    told = []
+    for engine in dict.fromkeys(e for root in roots for e in root.module_engines()):
+        own = stats(engine)
+        counters = ("graphs", "graph_breaks", "hits", "eager_calls", "kernels")
+        told.append(
+            {
+                "module": engine.name,
+                **{key: own[key] for key in counters},
+                "reasons": own["reasons"],
+            }
+        )
+    return sorted(told, key=lambda module: -module["hits"])
+
+
 def eager_reasons(engines: list[Engine]) -> list[Reason]:
     """Why calls ran in eager, what passes by itself included."""
     found = [reason for e in engines for reason in e.reasons.values()]
@@ -234,6 +251,9 @@ def stats(*roots: Engine) -> Statistics:
             "guards": sum(r.guards for r in specializations),
             "packed_weight_bytes": _packed_weight_bytes(specializations),
             "compared": _comparisons(engines),
+            "compiled_modules": _compiled_modules(
+                root for root in roots if not root.is_modules
+            ),
             "reasons": _all_reasons(engines, sites),
             "eager_reasons": [r for r in eager_reasons(engines) if not r.passing],
             "stage_seconds": _stage_seconds(engines),

@@ -11,6 +11,8 @@ from pyjit._reasons import Reason
 
 _ON_DEVICE = 512
 """Calls on a device before a specialization is compared: the way to launch is chosen first."""
+_WITH_BREAKS = 1
+"""Likewise of one that ends at a graph break: eager's side, where modules run compiled, may need no more recordings."""
 _LATER = 64
 """Calls until a specialization is looked at whose turn it is not."""
 
@@ -33,9 +35,13 @@ class Turns:
         # Calls that eager answered to be timed.
         self.timed_in_eager = 0
 
-    def begin(self, specialization: Any) -> None:
+    def begin(self, specialization: Any, has_breaks: bool = False) -> None:
         """A new specialization answers calls from now on."""
-        if self.compares:
+        if not self.compares:
+            return
+        if has_breaks and self.compiled.modules is not None:
+            specialization.look_after(_WITH_BREAKS)
+        else:
             specialization.look_after(
                 _ON_DEVICE if specialization.on_device else FIRST_LOOK
             )
@@ -52,11 +58,21 @@ class Turns:
         specialization.answer_again()
         self.compiled.compare(specialization, comparison.eager_next)
 
-    def compared(self, specialization: Any, seconds: float | None) -> None:
+    def recorded(self, specialization: Any, seconds: float) -> None:
+        """A call took so long, in which something was recorded: it counts where eager's side has modules that run
+        compiled, for those are recorded less often than what has graph breaks around them."""
+        modules = self.compiled.modules
+        if modules is not None and modules.compiled:
+            self.compared(specialization, seconds, recorded=True)
+
+    def compared(
+        self, specialization: Any, seconds: float | None, recorded: bool = False
+    ) -> None:
         """A call took so long; None: no further call could be timed."""
         comparison = self.comparisons[specialization]
         self.timed_in_eager += seconds is not None and comparison.eager_next
-        if seconds is not None and not comparison.add(seconds):
+        add = comparison.add_recording if recorded else comparison.add
+        if seconds is not None and not add(seconds):
             self.compiled.compare(specialization, comparison.eager_next)
             return
         distance = comparison.distance()

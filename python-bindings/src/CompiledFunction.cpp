@@ -8,6 +8,7 @@
 
 #include "CompiledFunction.h"
 
+#include "EagerParts.h"
 #include "Reference.h"
 #include "Resumption.h"
 #include "Specialization.h"
@@ -30,6 +31,9 @@ struct CompiledFunction {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *target;
   PyObject *miss;
+  /// The `ModuleCalls` that modules in eager parts of calls go through, or
+  /// null.
+  PyObject *modules;
   PyObject *dict;
   PyObject *weakrefs;
   uint64_t hits, misses, eagerCalls;
@@ -84,6 +88,7 @@ Py_ssize_t countArguments(size_t nargsf, PyObject *kwnames) {
 PyObject *callEager(CompiledFunction *self, PyObject *const *args,
                     size_t nargsf, PyObject *kwnames) {
   ++self->eagerCalls;
+  EagerPart part(self->modules, self->target);
   return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
 }
 
@@ -209,7 +214,10 @@ PyObject *answerWhole(PyObject *callable, PyObject *const *args, size_t nargsf,
                       PyObject *kwnames) {
   PyObject *resumption = nullptr;
   PyObject *result = answer(callable, args, nargsf, kwnames, &resumption);
-  return resumption ? goOn(resumption, result, answer) : result;
+  if (!resumption)
+    return result;
+  EagerPart part(self_of(callable)->modules);
+  return goOn(resumption, result, answer);
 }
 
 /// Whether a call is being timed on this thread: what it calls is not.
@@ -244,14 +252,13 @@ PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   bool settled = specialization.settle();
   std::chrono::duration<double> taken = Clock::now() - start;
   timing = false;
-  // Not one that raised, that another specialization answered, or that was
-  // observed.
-  bool counts = result && settled && asked == timesAsked &&
-                (eager || specialization.hits == hits + 1);
+  // Not one that raised, or that another specialization answered.
+  bool counts = result && settled && (eager || specialization.hits == hits + 1);
   if (counts && self->compared == holder.get()) {
     Reference seconds = Reference::steal(PyFloat_FromDouble(taken.count()));
     if (seconds)
-      tellEngine(self, "_compared", holder.get(), seconds.get());
+      tellEngine(self, asked == timesAsked ? "_compared" : "_recorded",
+                 holder.get(), seconds.get());
     else
       PyErr_Clear();
   }
@@ -306,6 +313,7 @@ int traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->target);
   Py_VISIT(self->miss);
+  Py_VISIT(self->modules);
   Py_VISIT(self->dict);
   Py_VISIT(self->compared);
   for (PyObject *specialization : *self->specializations)
@@ -317,6 +325,7 @@ int clearReferences(PyObject *object) {
   CompiledFunction *self = self_of(object);
   Py_CLEAR(self->target);
   Py_CLEAR(self->miss);
+  Py_CLEAR(self->modules);
   Py_CLEAR(self->dict);
   dropSpecializations(self); // and `compared`
   return 0;
@@ -383,6 +392,18 @@ PyObject *dropOne(PyObject *self, PyObject *specialization) {
     Py_DECREF(specialization);
   }
   Py_RETURN_NONE;
+}
+
+/// call_eager(args, kwargs)
+PyObject *callEagerFromPython(PyObject *object, PyObject *args) {
+  PyObject *positional, *keywords;
+  if (!PyArg_ParseTuple(args, "O!O!:call_eager", &PyTuple_Type, &positional,
+                        &PyDict_Type, &keywords))
+    return nullptr;
+  CompiledFunction *self = self_of(object);
+  ++self->eagerCalls;
+  EagerPart part(self->modules, self->target);
+  return PyObject_Call(self->target, positional, keywords);
 }
 
 PyObject *stayQuiet(PyObject *self, PyObject *calls) {
@@ -473,6 +494,21 @@ PyObject *getSpecializations(PyObject *self, void *) {
   return list;
 }
 
+PyObject *getModules(PyObject *self, void *) {
+  PyObject *modules = self_of(self)->modules;
+  return Py_NewRef(modules ? modules : Py_None);
+}
+
+int setModules(PyObject *self, PyObject *value, void *) {
+  bool none = !value || value == Py_None;
+  if (!none && !isModuleCalls(value)) {
+    PyErr_SetString(PyExc_TypeError, "modules is a ModuleCalls or None");
+    return -1;
+  }
+  Py_XSETREF(self_of(self)->modules, none ? nullptr : Py_NewRef(value));
+  return 0;
+}
+
 PyMethodDef methods[] = {
     {"add_specialization", addSpecialization, METH_O,
      "Adds a specialization; it is tried first."},
@@ -480,6 +516,8 @@ PyMethodDef methods[] = {
     {"drop_specializations", dropAll, METH_NOARGS,
      "Forgets all specializations."},
     {"clear", clear, METH_NOARGS, "Forgets all specializations and counters."},
+    {"call_eager", callEagerFromPython, METH_VARARGS,
+     "call_eager(args, kwargs): eager answers a call."},
     {"stay_quiet", stayQuiet, METH_O,
      "stay_quiet(calls): so many calls that no specialization answers run in "
      "eager "
@@ -524,6 +562,10 @@ PyGetSetDef getset[] = {
      "The specializations, most recently hit first.", nullptr},
     {"compared", getCompared, nullptr,
      "The specialization that is compared with eager, or None.", nullptr},
+    {"modules", getModules, setModules,
+     "The ModuleCalls that modules in eager parts of calls go through, or "
+     "None: they run as in eager.",
+     nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr,
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -547,6 +589,8 @@ PyType_Spec spec = {"pyjit._C.CompiledFunction", sizeof(CompiledFunction), 0,
                     slots};
 
 } // namespace
+
+uint64_t timesEnginesWereAsked() { return timesAsked; }
 
 bool addCompiledFunctionType(PyObject *module) {
   PyObject *type = PyType_FromModuleAndSpec(module, &spec, nullptr);

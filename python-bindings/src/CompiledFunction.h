@@ -8,6 +8,8 @@
 
 #include <Python.h>
 
+#include <cstdint>
+
 namespace pyjit::python {
 
 /// Creates the type `pyjit._C.CompiledFunction` and adds it to `module`.
@@ -17,6 +19,10 @@ namespace pyjit::python {
 /// guards pass, most recently hit first; otherwise it calls `miss(args,
 /// kwargs)`.
 bool addCompiledFunctionType(PyObject *module);
+
+/// How often this thread has asked engines about calls that no specialization
+/// answers.
+uint64_t timesEnginesWereAsked();
 
 } // namespace pyjit::python
 

@@ -5,6 +5,7 @@
 
 #include "CompiledFunction.h"
 #include "CrossCompile.h"
+#include "EagerParts.h"
 #include "ModuleCall.h"
 #include "Reference.h"
 #include "Resumption.h"
@@ -269,6 +270,7 @@ PyObject *callDisabled(PyObject *, PyObject *args) {
   if (!PyArg_ParseTuple(args, "OO!O!:call_disabled", &function, &PyTuple_Type,
                         &arguments, &PyDict_Type, &keywords))
     return nullptr;
+  EagerPart plain(nullptr);
   return PyObject_Call(function, arguments, keywords);
 }
 
@@ -346,7 +348,7 @@ PyMODINIT_FUNC PyInit__C() {
   Reference module = Reference::steal(PyModule_Create(&definition));
   if (!module || !addCompiledFunctionType(module.get()) ||
       !addSpecializationType(module.get()) || !addTraceTypes(module.get()) ||
-      !addResumptionType(module.get()) ||
+      !addResumptionType(module.get()) || !addModuleCallsType(module.get()) ||
       !pyjit::capture::addContinuationType(module.get()) ||
       !pyjit::capture::addCaptureTypes(module.get()))
     return nullptr;

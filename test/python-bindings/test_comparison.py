@@ -96,3 +96,37 @@ def test_figures_for_readers() -> None:
     assert "not compared" in comparison.describe()
     look(comparison, lambda: 12e-6, lambda: 10e-6)
     assert comparison.describe() == "12.0 us compiled, 10.0 us in eager"
+
+
+def test_what_goes_on_recording_loses_to_eager() -> None:
+    """The first such call is not counted; then eager is timed first."""
+    comparison, turns = Comparison(), []
+    while True:
+        turns.append(comparison.eager_next)
+        if turns[-1]:
+            decided = comparison.add(1.0)
+        else:
+            decided = comparison.add_recording(10.0)
+        if decided:
+            break
+    assert turns == [False, True, True, False, False]
+    assert comparison.prefers_eager and comparison.goes_on_recording
+    assert "recording" in comparison.describe()
+
+
+def test_what_has_recorded_once_may_win() -> None:
+    comparison = Comparison()
+    decided = comparison.add_recording(10.0)
+    while not decided:
+        decided = comparison.add(2.0 if comparison.eager_next else 1.0)
+    assert not comparison.prefers_eager
+
+
+def test_recordings_in_eager_are_not_counted_at_first() -> None:
+    comparison = Comparison()
+    comparison.add(1.0)
+    assert comparison.eager_next and not comparison.add_recording(100.0)
+    decided = False
+    while not decided:
+        decided = comparison.add(0.5 if comparison.eager_next else 1.0)
+    assert comparison.prefers_eager

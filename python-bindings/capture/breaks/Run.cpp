@@ -289,6 +289,12 @@ bool pyjit::capture::isCapturing() {
          recording->thread == _PyThreadState_UncheckedGet();
 }
 
+bool pyjit::capture::mayMonitor() {
+  Run *run = Run::current;
+  return !(run && run->thread == _PyThreadState_UncheckedGet()) &&
+         TensorRecorder::unsupportedState().empty();
+}
+
 static CaptureResult finish(Run &run, PyObject *result) {
   CaptureResult out;
   out.result = result;
