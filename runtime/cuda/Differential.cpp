@@ -114,11 +114,14 @@ int findOperand(const std::array<uint64_t, 3> &word,
 class Comparison {
 public:
   Comparison(Driver &driver, const std::vector<MovedOperand> &operands,
-             std::vector<OperandWord> &words, std::string &reason)
-      : driver(driver), operands(operands), words(words), reason(reason) {}
+             std::vector<OperandWord> &words, Unexplained &why)
+      : driver(driver), operands(operands), words(words), why(why) {}
 
-  bool compare(uint32_t number, const std::array<GraphNode, 3> &nodes) {
+  /// `again`: the node of the control, or null.
+  bool compare(uint32_t number, const std::array<GraphNode, 3> &nodes,
+               GraphNode again) {
     index = number;
+    control = again;
     NodeType type = NodeType::Other;
     for (int k = 0; k < 3; ++k) {
       NodeType found = NodeType::Other;
@@ -142,7 +145,7 @@ public:
 
 private:
   bool fail(const std::string &what) {
-    reason = what + " (node " + std::to_string(index) + ")";
+    why = {what + " (node " + std::to_string(index) + ")", index};
     return false;
   }
 
@@ -156,6 +159,10 @@ private:
         return fail("the captures launch different kernels");
     }
     const auto &a = image[0].block, &b = image[1].block, &c = image[2].block;
+    PatchedNode same;
+    if (std::string unread; control && !same.read(driver, control, unread))
+      return fail(unread);
+    bool hasControl = same.block.size() == a.size();
     for (size_t at = 0; at < a.size();) {
       if (a[at] == b[at] && a[at] == c[at]) {
         ++at;
@@ -163,10 +170,17 @@ private:
       }
       // Addresses are aligned words; the rest of one may be equal.
       uint32_t begin = at / 8 * 8;
-      if (begin + 8 > a.size() ||
-          !follows(
-              {image[0].get(begin), image[1].get(begin), image[2].get(begin)},
-              begin)) {
+      size_t end = std::min<size_t>(begin + 8, a.size());
+      bool isUnwritten =
+          hasControl && !std::equal(a.begin() + begin, a.begin() + end,
+                                    same.block.begin() + begin);
+      bool isExplained =
+          isUnwritten ||
+          (begin + 8 <= a.size() &&
+           follows(
+               {image[0].get(begin), image[1].get(begin), image[2].get(begin)},
+               begin));
+      if (!isExplained) {
         std::string name = driver.nameOf(image[0].params);
         return fail("byte " + std::to_string(at) + " of " +
                     std::to_string(a.size()) + " of the parameters of " +
@@ -218,17 +232,17 @@ private:
   Driver &driver;
   const std::vector<MovedOperand> &operands;
   std::vector<OperandWord> &words;
-  std::string &reason;
+  Unexplained &why;
   uint32_t index = 0;
+  GraphNode control = nullptr;
 };
 
 } // namespace
 
 bool cuda::findOperandWords(Driver &driver,
-                            const std::array<Graph, 3> &captures,
+                            const std::array<Graph, 3> &captures, Graph control,
                             const std::vector<MovedOperand> &operands,
-                            std::vector<OperandWord> &words,
-                            std::string &reason) {
+                            std::vector<OperandWord> &words, Unexplained &why) {
   // Operands that moved alike could not be told apart.
   for (size_t i = 0; i < operands.size(); ++i)
     for (size_t j = 0; j < i; ++j)
@@ -236,24 +250,29 @@ bool cuda::findOperandWords(Driver &driver,
               operands[j].address[1] - operands[j].address[0] &&
           operands[i].address[2] - operands[i].address[0] ==
               operands[j].address[2] - operands[j].address[0]) {
-        reason = "two operands moved by the same distances";
+        why = {"two operands moved by the same distances", std::nullopt};
         return false;
       }
   std::array<std::vector<GraphNode>, 3> nodes;
+  std::vector<GraphNode> again;
+  bool read = !control || !driver.getNodes(control, &again);
   for (int k = 0; k < 3; ++k)
-    if (driver.getNodes(captures[k], &nodes[k])) {
-      reason = "a graph's nodes cannot be read";
-      return false;
-    }
+    read = read && !driver.getNodes(captures[k], &nodes[k]);
+  if (!read) {
+    why = {"a graph's nodes cannot be read", std::nullopt};
+    return false;
+  }
+  again.resize(control ? again.size() : nodes[0].size());
   if (nodes[0].size() != nodes[1].size() ||
-      nodes[0].size() != nodes[2].size()) {
-    reason = "the captures have different numbers of nodes";
+      nodes[0].size() != nodes[2].size() || nodes[0].size() != again.size()) {
+    why = {"the captures have different numbers of nodes", std::nullopt};
     return false;
   }
   words.clear();
-  Comparison comparison(driver, operands, words, reason);
+  Comparison comparison(driver, operands, words, why);
   for (uint32_t n = 0; n < nodes[0].size(); ++n)
-    if (!comparison.compare(n, {nodes[0][n], nodes[1][n], nodes[2][n]}))
+    if (!comparison.compare(n, {nodes[0][n], nodes[1][n], nodes[2][n]},
+                            again[n]))
       return false;
   return true;
 }

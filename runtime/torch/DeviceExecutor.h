@@ -14,6 +14,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace pyjit::rt {
 
@@ -110,6 +111,8 @@ private:
     std::vector<std::pair<uint32_t, const void *>> stable;
     /// By graph: why calls keep their copies, for good.
     std::map<uint32_t, std::string> refused;
+    /// Patchable copies of which it has been seen that calls need them.
+    std::set<uint32_t> needed;
     /// Where the host reads what it decides by: pinned, so that the copy waits
     /// for nothing but its stream.
     at::Tensor flag;
@@ -174,8 +177,11 @@ private:
   std::unique_ptr<Captured> prove(Proof &proof, Captured &plain,
                                   const GraphInfo &info, Variant variant,
                                   Instance &instance);
-  bool everyCallShows(const Proof &proof, Captured &captured,
-                      std::string &reason);
+  using NodeRange = std::optional<std::pair<int64_t, int64_t>>;
+  std::vector<NodeRange> nodesOfCalls(const Captured &captured);
+  std::set<uint32_t> copiesReadBy(uint32_t step) const;
+  bool everyCallShows(Proof &proof, const Captured &captured);
+  bool leaveOut(Proof &proof, const GraphInfo &info, Instance &instance);
   void keepDearCopies(Proof &proof);
   void stageCopies(const Captured &captured, const GraphInfo &info,
                    Instance &instance);

@@ -6,8 +6,8 @@
 // found out, and then the copy is not needed: the graph is captured three times
 // with the operands at other addresses and everything else in its place
 // (pyjit-rt/cuda/Differential.h). Every byte that differs has to be part of an
-// address, and every call has to show each of its operands; otherwise the
-// copies stay, with the reason.
+// address, and every call has to show each of its operands. Calls of an
+// operator that does not do so go on reading copies, with the reason.
 //
 // Nothing runs while a GPU's stream is captured, so the operands need addresses
 // but no contents. These are as far apart as addresses can be: each bit of an
@@ -23,6 +23,7 @@
 #include <cstdio>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
 using namespace pyjit::rt;
 
@@ -120,6 +121,8 @@ struct DeviceExecutor::Proof {
   std::vector<cuda::PatchedOperand> patched;
   std::vector<cuda::OperandWord> words;
   std::string reason; ///< why not, or why not all
+  /// The vendor call, a step, that the reason is about.
+  std::optional<uint32_t> blamed;
 };
 
 /// A vendor call that reads a copy in some variants reads the source itself:
@@ -190,11 +193,10 @@ void DeviceExecutor::stageCopies(const Captured &captured,
   }
 }
 
-/// Whether each vendor call shows each operand in a node of its own, and
-/// nobody else does. An operand that a call hides (behind a pointer in memory)
-/// would show nowhere.
-bool DeviceExecutor::everyCallShows(const Proof &proof, Captured &captured,
-                                    std::string &reason) {
+/// Of each vendor call, the first and the last of its nodes, by number; the last
+/// is in front of the first where it has none. None: they cannot be told.
+std::vector<DeviceExecutor::NodeRange>
+DeviceExecutor::nodesOfCalls(const Captured &captured) {
   std::vector<cuda::GraphNode> nodes;
   cuda::check(device->driver(),
               device->driver().getNodes(captured.graph.handle(), &nodes),
@@ -202,23 +204,47 @@ bool DeviceExecutor::everyCallShows(const Proof &proof, Captured &captured,
   auto indexOf = [&](cuda::GraphNode node) {
     return std::find(nodes.begin(), nodes.end(), node) - nodes.begin();
   };
-  std::vector<bool> known(proof.words.size());
+  std::vector<NodeRange> found;
   int64_t end = 0; // of the call before
   for (const CallNodes &call : captured.callNodes) {
-    std::set<int32_t> read; // copies
-    for (const TensorArgument &argument : calls[callOfStep[call.step]].tensors)
-      for (int64_t slot : argument.slots)
-        if (slot >= 0 && standsFor[slot] >= 0)
-          read.insert(standsFor[slot]);
-    std::string name = program.string(program.steps()[call.step].a);
-    // Null: nothing yet, or several nodes side by side.
-    if (!call.last && !read.empty()) {
-      reason = "which nodes are those of " + name + " cannot be told";
-      return false;
-    }
     int64_t first = call.before ? indexOf(call.before) + 1 : end,
             last = call.last ? indexOf(call.last) : -1;
     end = std::max(end, last + 1);
+    found.emplace_back(std::pair(first, last));
+    // Null: nothing yet, or several nodes side by side.
+    if (!call.last)
+      found.back().reset();
+  }
+  return found;
+}
+
+/// The copies that a vendor call reads.
+std::set<uint32_t> DeviceExecutor::copiesReadBy(uint32_t step) const {
+  std::set<uint32_t> read;
+  for (const TensorArgument &argument : calls[callOfStep[step]].tensors)
+    for (int64_t slot : argument.slots)
+      if (slot >= 0 && standsFor[slot] >= 0)
+        read.insert(uint32_t(standsFor[slot]));
+  return read;
+}
+
+/// Whether each vendor call shows each operand in a node of its own, and
+/// nobody else does. An operand that a call hides (behind a pointer in memory)
+/// would show nowhere.
+bool DeviceExecutor::everyCallShows(Proof &proof, const Captured &captured) {
+  std::vector<bool> known(proof.words.size());
+  auto ranges = nodesOfCalls(captured);
+  for (size_t number = 0; number < ranges.size(); ++number) {
+    uint32_t step = captured.callNodes[number].step;
+    std::set<uint32_t> read = copiesReadBy(step);
+    auto refuse = [&](const std::string &why) {
+      proof.reason = program.string(program.steps()[step].a) + why;
+      proof.blamed = step;
+      return false;
+    };
+    if (!ranges[number] && !read.empty())
+      return refuse(" has nodes that cannot be told from others");
+    auto [first, last] = ranges[number].value_or(std::pair(0, -1));
     std::set<uint32_t> shown; // operands
     for (size_t i = 0; i < proof.words.size(); ++i)
       if (int64_t node = proof.words[i].node; node >= first && node <= last) {
@@ -228,19 +254,35 @@ bool DeviceExecutor::everyCallShows(const Proof &proof, Captured &captured,
     for (uint32_t i = 0; i < proof.copies.size(); ++i) {
       bool reads = read.count(proof.copies[i]);
       // One without nodes reads nothing.
-      if (reads != bool(shown.count(i)) && !(reads && last < first)) {
-        reason = name + (reads ? " shows an operand's address in none of its "
-                                 "nodes"
-                               : " shows the address of what is no operand");
-        return false;
-      }
+      if (reads != bool(shown.count(i)) && !(reads && last < first))
+        return refuse(reads ? " shows an operand's address in none of its nodes"
+                            : " shows the address of what is no operand");
     }
   }
   if (std::find(known.begin(), known.end(), false) != known.end()) {
-    reason = "a node of no vendor call shows an operand's address";
+    proof.reason = "a node of no vendor call shows an operand's address";
     return false;
   }
   return true;
+}
+
+/// Lets all calls of the operator that the reason is about read copies. False:
+/// nothing is known of one, or they do.
+bool DeviceExecutor::leaveOut(Proof &proof, const GraphInfo &info,
+                              Instance &instance) {
+  if (!proof.blamed)
+    return false;
+  std::string_view name = program.string(program.steps()[*proof.blamed].a);
+  for (uint32_t i = info.begin; i < info.end; ++i)
+    if (const Step &step = program.steps()[i];
+        step.kind == StepKind::Call && name == program.string(step.a))
+      instance.needed.merge(copiesReadBy(i));
+  auto left = std::remove_if(
+      proof.copies.begin(), proof.copies.end(),
+      [&](uint32_t copy) { return instance.needed.count(copy) != 0; });
+  bool any = left != proof.copies.end();
+  proof.copies.erase(left, proof.copies.end());
+  return any;
 }
 
 /// Takes the copies out that cost less than what would replace them.
@@ -311,15 +353,26 @@ DeviceExecutor::prove(Proof &proof, Captured &plain, const GraphInfo &info,
   // makes the pool grow, and from then on equal requests get equal answers.
   std::unique_ptr<Captured> first = record(0, nullptr);
   CapturePool *pool = first->pools.back().get();
+  std::unique_ptr<Captured> control = record(0, pool);
   std::array<std::unique_ptr<Captured>, 3> captured;
   std::array<cuda::Graph, 3> graphs;
   for (unsigned k = 0; k < 3; ++k) {
     captured[k] = record(k, pool);
     graphs[k] = captured[k]->graph.handle();
   }
-  if (!cuda::findOperandWords(driver, graphs, operands, proof.words,
-                              proof.reason) ||
-      !everyCallShows(proof, *captured[2], proof.reason))
+  cuda::Unexplained why;
+  proof.blamed.reset();
+  if (!cuda::findOperandWords(driver, graphs, control->graph.handle(), operands,
+                              proof.words, why)) {
+    proof.reason = why.reason;
+    auto ranges = nodesOfCalls(*captured[2]);
+    for (size_t i = 0; why.node && i < ranges.size(); ++i)
+      if (ranges[i] && *why.node >= ranges[i]->first &&
+          *why.node <= ranges[i]->second)
+        proof.blamed = captured[2]->callNodes[i].step;
+    return nullptr;
+  }
+  if (!everyCallShows(proof, *captured[2]))
     return nullptr;
   proof.patched.clear();
   for (size_t i = 0; i < proof.copies.size(); ++i)
@@ -340,7 +393,8 @@ DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,
   Proof proof;
   for (uint32_t copy : info.patchable)
     if (uint32_t slot = program.steps()[copy].a;
-        program.slots()[slot].bytes && isMoving(slot))
+        program.slots()[slot].bytes && isMoving(slot) &&
+        !instance.needed.count(copy))
       proof.copies.push_back(copy);
   auto refused = instance.refused.find(number);
   if (refused != instance.refused.end()) {
@@ -354,7 +408,7 @@ DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,
       captured = prove(proof, plain, info, variant, instance);
       if (captured)
         keepDearCopies(proof);
-      if (captured && proof.copies.size() < asked)
+      if (captured ? proof.copies.size() < asked : leaveOut(proof, info, instance))
         continue;
       if (captured &&
           captured->graph.patch(proof.words, proof.patched,

@@ -181,9 +181,10 @@ TEST_P(Conformance, DifferentialCaptureFindsWordsAndTheyWork) {
     ASSERT_EQ(driver->endCapture(stream, &graphs[k]), kSuccess);
   }
   std::vector<OperandWord> words;
+  Unexplained why;
   std::string reason;
-  ASSERT_TRUE(findOperandWords(*driver, graphs, {x, y}, words, reason))
-      << reason;
+  ASSERT_TRUE(findOperandWords(*driver, graphs, nullptr, {x, y}, words, why))
+      << why.reason;
   ASSERT_EQ(words.size(), 2u);
   EXPECT_EQ(words[0].operand, 0u);
   EXPECT_EQ(words[0].offset, 0u);
@@ -224,20 +225,32 @@ TEST_P(Conformance, DifferentialCaptureProvesOrRefuses) {
     return graphs;
   };
   std::vector<OperandWord> words;
-  std::string reason;
+  Unexplained why;
   // A word that changed and follows nothing.
   auto graphs = captureWith({a, other, a});
-  EXPECT_FALSE(findOperandWords(*driver, graphs, {x}, words, reason));
-  EXPECT_NE(reason.find("follows no operand"), std::string::npos) << reason;
+  EXPECT_FALSE(findOperandWords(*driver, graphs, nullptr, {x}, words, why));
+  EXPECT_NE(why.reason.find("follows no operand"), std::string::npos)
+      << why.reason;
+  EXPECT_EQ(why.node, 0u);
+  // It differs from itself, too: nobody has written it.
+  auto again = captureWith({b, b, b});
+  EXPECT_TRUE(findOperandWords(*driver, graphs, again[0], {x}, words, why))
+      << why.reason;
+  ASSERT_EQ(words.size(), 1u);
+  EXPECT_EQ(words[0].offset, 0u);
+  // A control that is no other says nothing.
+  auto equal = captureWith({a, a, a});
+  EXPECT_FALSE(findOperandWords(*driver, graphs, equal[0], {x}, words, why));
   // Two captures agree, the third does not confirm.
   auto unconfirmed = captureWith({a, a, other});
-  EXPECT_FALSE(findOperandWords(*driver, unconfirmed, {x}, words, reason));
+  EXPECT_FALSE(findOperandWords(*driver, unconfirmed, nullptr, {x}, words, why));
   // Operands that moved alike.
   auto same = captureWith({a, a, a});
   MovedOperand alike{{pool + 8, pool + 264, pool + 1032}, 8};
-  EXPECT_FALSE(findOperandWords(*driver, same, {x, alike}, words, reason));
-  EXPECT_TRUE(findOperandWords(*driver, same, {x}, words, reason)) << reason;
-  for (auto &list : {graphs, unconfirmed, same})
+  EXPECT_FALSE(findOperandWords(*driver, same, nullptr, {x, alike}, words, why));
+  EXPECT_TRUE(findOperandWords(*driver, same, nullptr, {x}, words, why))
+      << why.reason;
+  for (auto &list : {graphs, again, equal, unconfirmed, same})
     for (Graph graph : list)
       driver->destroyGraph(graph);
 }
@@ -253,9 +266,12 @@ protected:
       EXPECT_EQ(driver->endCapture(stream, &graphs.back()), kSuccess);
     }
     size_t n = graphs.size();
-    return findOperandWords(*driver,
-                            {graphs[n - 3], graphs[n - 2], graphs[n - 1]},
-                            {operand}, words, reason);
+    Unexplained why;
+    bool proved = findOperandWords(
+        *driver, {graphs[n - 3], graphs[n - 2], graphs[n - 1]}, nullptr,
+        {operand}, words, why);
+    reason = why.reason;
+    return proved;
   }
   void TearDown() override {
     for (Graph graph : graphs)

@@ -14,6 +14,7 @@
 #include "pyjit-rt/cuda/Driver.h"
 
 #include <array>
+#include <optional>
 
 namespace pyjit::rt::cuda {
 
@@ -33,19 +34,30 @@ struct OperandWord {
 /// The word is what a copy node reads.
 inline constexpr uint32_t kCopySource = 0xffffffff;
 
+/// Why nothing is proved.
+struct Unexplained {
+  std::string reason;
+  std::optional<uint32_t> node; ///< number among the graph's nodes; none: all
+};
+
 /// Compares three captures of one piece of a program that differ in where the
 /// operands are, and in nothing else. True, with every word that follows an
 /// operand, only if each byte that differs between the captures is part of such
 /// a word in all three: two captures find the words, the third confirms them.
 /// Nodes are kernels, copies that read operands, and fills that stay as they
-/// are; of any other kind nothing is known. Otherwise `reason` says what could
-/// not be explained.
+/// are; of any other kind nothing is known. Otherwise `why` says what could not
+/// be explained.
+///
+/// `control`, where it is given, is the first capture again, with all operands
+/// in the same places. A word of a kernel's that differs between these two
+/// depends on no address: it is memory that nobody has written (the unused
+/// entries of a structure), and may differ between the three, too.
 ///
 /// What is proved holds for addresses that differ from the captures' in bits
 /// that differ between the captures, and are aligned as these are.
 bool findOperandWords(Driver &driver, const std::array<Graph, 3> &captures,
-                      const std::vector<MovedOperand> &operands,
-                      std::vector<OperandWord> &words, std::string &reason);
+                      Graph control, const std::vector<MovedOperand> &operands,
+                      std::vector<OperandWord> &words, Unexplained &why);
 
 /// A kernel node's parameters with words that can be changed.
 class PatchedNode {
