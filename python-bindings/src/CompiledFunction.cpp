@@ -8,6 +8,7 @@
 
 #include "CompiledFunction.h"
 
+#include "DynamoPause.h"
 #include "EagerParts.h"
 #include "Reference.h"
 #include "Resumption.h"
@@ -265,11 +266,19 @@ PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   return result;
 }
 
-PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
-                     PyObject *kwnames) {
+PyObject *answerOrCompare(PyObject *callable, PyObject *const *args,
+                          size_t nargsf, PyObject *kwnames) {
   CompiledFunction *self = self_of(callable);
   return self->compared ? compare(self, args, nargsf, kwnames)
                         : answerWhole(callable, args, nargsf, kwnames);
+}
+
+PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
+                     PyObject *kwnames) {
+  if (!areFramesReplaced())
+    return answerOrCompare(callable, args, nargsf, kwnames);
+  DynamoPause pause;
+  return answerOrCompare(callable, args, nargsf, kwnames);
 }
 
 PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
