@@ -69,6 +69,19 @@ TEST(LaunchChoice, TheFastestIsChosen) {
   }
 }
 
+TEST(LaunchChoice, PlainLaunchesKeepTheHostBusy) {
+  for (double plain : {0.97e-5, 0.93e-5}) {
+    LaunchChoice choice(kAll, false);
+    Program program(choice, [&](Variant v, uint64_t) {
+      return v == Variant::Plain ? plain : v == Variant::Update ? 1e-5 : 3e-5;
+    });
+    program.calls(1200);
+    EXPECT_EQ(choice.chosen(),
+              plain > 0.95e-5 ? Variant::Update : Variant::Plain);
+    EXPECT_NEAR(choice.figure(Variant::Plain), plain, 1e-9);
+  }
+}
+
 TEST(LaunchChoice, NothingToChoose) {
   LaunchChoice choice(1, false);
   EXPECT_TRUE(choice.decided());
