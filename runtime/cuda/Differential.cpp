@@ -175,11 +175,10 @@ private:
           hasControl && !std::equal(a.begin() + begin, a.begin() + end,
                                     same.block.begin() + begin);
       bool isExplained =
-          isUnwritten ||
-          (begin + 8 <= a.size() &&
-           follows(
-               {image[0].get(begin), image[1].get(begin), image[2].get(begin)},
-               begin));
+          isUnwritten || (begin + 8 <= a.size() &&
+                          follows({image[0].get(begin), image[1].get(begin),
+                                   image[2].get(begin)},
+                                  begin));
       if (!isExplained) {
         std::string name = driver.nameOf(image[0].params);
         return fail("byte " + std::to_string(at) + " of " +

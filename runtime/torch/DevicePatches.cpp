@@ -193,8 +193,8 @@ void DeviceExecutor::stageCopies(const Captured &captured,
   }
 }
 
-/// Of each vendor call, the first and the last of its nodes, by number; the last
-/// is in front of the first where it has none. None: they cannot be told.
+/// Of each vendor call, the first and the last of its nodes, by number; the
+/// last is in front of the first where it has none. None: they cannot be told.
 std::vector<DeviceExecutor::NodeRange>
 DeviceExecutor::nodesOfCalls(const Captured &captured) {
   std::vector<cuda::GraphNode> nodes;
@@ -392,9 +392,9 @@ DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,
     return nullptr;
   Proof proof;
   for (uint32_t copy : info.patchable)
-    if (uint32_t slot = program.steps()[copy].a;
-        program.slots()[slot].bytes && isMoving(slot) &&
-        !instance.needed.count(copy))
+    if (uint32_t slot = program.steps()[copy].a; program.slots()[slot].bytes &&
+                                                 isMoving(slot) &&
+                                                 !instance.needed.count(copy))
       proof.copies.push_back(copy);
   auto refused = instance.refused.find(number);
   if (refused != instance.refused.end()) {
@@ -408,7 +408,8 @@ DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,
       captured = prove(proof, plain, info, variant, instance);
       if (captured)
         keepDearCopies(proof);
-      if (captured ? proof.copies.size() < asked : leaveOut(proof, info, instance))
+      if (captured ? proof.copies.size() < asked
+                   : leaveOut(proof, info, instance))
         continue;
       if (captured &&
           captured->graph.patch(proof.words, proof.patched,

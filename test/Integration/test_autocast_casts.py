@@ -114,7 +114,7 @@ def test_hooks(compile: Compile) -> Steps:
     for seed in range(6):
         if seed == 3:
             for name, p in m.named_parameters():
-                note = lambda p, name=name: seen.append(name)  # noqa: E731
+                note = lambda p, name=name: seen.append(name)
                 handles.append(p.register_post_accumulate_grad_hook(note))
         if seed == 5:
             for handle in handles:

@@ -137,8 +137,8 @@ struct CastBatch::Kernel {
 /// Hooks of weights are called in the order of their nodes, anomaly mode wants
 /// to know where each was made.
 static bool mayJoin(const at::Tensor &weight) {
-  return isCastKept(weight) && isPlain(weight) && !pyjit::rt::isHookedAt(weight) &&
-         !autograd::AnomalyMode::is_enabled();
+  return isCastKept(weight) && isPlain(weight) &&
+         !pyjit::rt::isHookedAt(weight) && !autograd::AnomalyMode::is_enabled();
 }
 
 void CastBatch::makeFrom(size_t first) {

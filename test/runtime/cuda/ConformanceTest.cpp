@@ -243,11 +243,13 @@ TEST_P(Conformance, DifferentialCaptureProvesOrRefuses) {
   EXPECT_FALSE(findOperandWords(*driver, graphs, equal[0], {x}, words, why));
   // Two captures agree, the third does not confirm.
   auto unconfirmed = captureWith({a, a, other});
-  EXPECT_FALSE(findOperandWords(*driver, unconfirmed, nullptr, {x}, words, why));
+  EXPECT_FALSE(
+      findOperandWords(*driver, unconfirmed, nullptr, {x}, words, why));
   // Operands that moved alike.
   auto same = captureWith({a, a, a});
   MovedOperand alike{{pool + 8, pool + 264, pool + 1032}, 8};
-  EXPECT_FALSE(findOperandWords(*driver, same, nullptr, {x, alike}, words, why));
+  EXPECT_FALSE(
+      findOperandWords(*driver, same, nullptr, {x, alike}, words, why));
   EXPECT_TRUE(findOperandWords(*driver, same, nullptr, {x}, words, why))
       << why.reason;
   for (auto &list : {graphs, again, equal, unconfirmed, same})
@@ -267,9 +269,9 @@ protected:
     }
     size_t n = graphs.size();
     Unexplained why;
-    bool proved = findOperandWords(
-        *driver, {graphs[n - 3], graphs[n - 2], graphs[n - 1]}, nullptr,
-        {operand}, words, why);
+    bool proved =
+        findOperandWords(*driver, {graphs[n - 3], graphs[n - 2], graphs[n - 1]},
+                         nullptr, {operand}, words, why);
     reason = why.reason;
     return proved;
   }
