@@ -47,12 +47,14 @@ ExtractIndex splitExtract(ImplicitLocOpBuilder &b, tensor::ExtractOp op,
                           unsigned lanes) {
   auto type = cast<RankedTensorType>(op.getTensor().getType());
   ExtractIndex index;
-  index.affine = getAffineConstantExpr(0, b.getContext());
-  for (auto [operand, stride] : llvm::zip(op.getIndices(), stridesOf(type))) {
+  AffineExpr zero = getAffineConstantExpr(0, b.getContext());
+  SmallVector<AffineExpr> positions(type.getRank(), zero);
+  for (auto [d, operand] : llvm::enumerate(op.getIndices())) {
     if (auto position = operand.getDefiningOp<linalg::IndexOp>()) {
-      index.affine = index.affine + node.loops[position.getDim()] * stride;
+      positions[d] = node.loops[position.getDim()];
       continue;
     }
+    int64_t stride = stridesOf(type)[d];
     Value part = known.lookup(operand);
     unsigned width = isa<VectorType>(part.getType()) ? lanes : 1;
     Value factor = arith::ConstantOp::create(b, b.getI64IntegerAttr(stride));
@@ -61,6 +63,7 @@ ExtractIndex splitExtract(ImplicitLocOpBuilder &b, tensor::ExtractOp op,
     index.dynamic = index.add(b, part, lanes);
     index.factor = std::gcd(index.factor, stride);
   }
+  index.affine = offsetOf(type, positions);
   return index;
 }
 

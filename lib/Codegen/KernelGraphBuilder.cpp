@@ -430,9 +430,11 @@ Node *GraphBuilder::compute(linalg::GenericOp op, Value element,
     if (auto extract = dyn_cast<tensor::ExtractOp>(bodyOp)) {
       if (!buffers.contains(extract.getTensor()))
         return fail("an indexed read of a value computed in the kernel");
-      if (llvm::any_of(stridesOf(extract.getTensor().getType()),
-                       ShapedType::isDynamic))
-        return fail("an indexed read of a value with symbolic strides");
+      for (auto [index, stride] : llvm::zip(
+               extract.getIndices(), stridesOf(extract.getTensor().getType())))
+        if (ShapedType::isDynamic(stride) &&
+            !index.getDefiningOp<linalg::IndexOp>())
+          return fail("an indexed read along a symbolic stride");
     }
   }
   return known[k] = add(std::move(node));

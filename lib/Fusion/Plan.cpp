@@ -66,6 +66,8 @@ private:
   bool isStoredAlone(Operation *view);
   void addViews(Operation *op, Candidate &candidate);
   bool leavesAndReturns(const Candidate &candidate);
+  bool leavesItsReduction(Operation *op, const Candidate &merged,
+                          const Candidate &consumer, const Candidate &producer);
   bool worthwhile(const Candidate &merged, const Candidate &consumer,
                   const Candidate &producer);
 
@@ -244,6 +246,66 @@ bool Planner::leavesAndReturns(const Candidate &candidate) {
   return false;
 }
 
+/// The operations that alone read `op`'s result, up to a reduction; none if
+/// there is none.
+static SmallVector<Operation *> wayToReduction(Operation *op) {
+  constexpr unsigned kFar = 8;
+  SmallVector<Operation *> way;
+  for (Operation *at = op; way.size() < kFar;) {
+    if (at->getNumResults() != 1 || !at->hasOneUse())
+      break;
+    auto user = dyn_cast<linalg::GenericOp>(*at->user_begin());
+    if (!user || user->getBlock() != op->getBlock())
+      break;
+    at = user;
+    if (isView(user))
+      continue;
+    way.push_back(user);
+    if (user.getNumReductionLoops() != 0)
+      return way;
+  }
+  return {};
+}
+
+/// Whether `op`, the last of `consumer`, could share a kernel with the
+/// reduction that it is computed for, and not any more once both are `merged`
+/// with a producer that is stored anyway: then its elements would be stored,
+/// and be read again, which is more than to read the producer's.
+bool Planner::leavesItsReduction(Operation *op, const Candidate &merged,
+                                 const Candidate &consumer,
+                                 const Candidate &producer) {
+  SmallVector<Operation *> way = wayToReduction(op);
+  if (way.empty())
+    return false;
+  auto isProduced = [&](Value value) {
+    return value.getDefiningOp() &&
+           producer.owned.contains(value.getDefiningOp());
+  };
+  Group alone = boundary(consumer);
+  if (alone.results.size() != 1 || alone.results.front() != op->getResult(0) ||
+      llvm::none_of(boundary(merged).results, isProduced))
+    return false;
+  auto bitsOf = [](Value value) {
+    Type element = getElementTypeOrSelf(value.getType());
+    return element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
+  };
+  unsigned read = 0;
+  for (Value input : alone.inputs)
+    read += isProduced(input) ? bitsOf(input) : 0;
+  if (2 * bitsOf(op->getResult(0)) < read)
+    return false;
+  auto isKernel = [&](Candidate candidate) {
+    for (Operation *next : way) {
+      candidate.owned.insert(next);
+      addViews(next, candidate);
+    }
+    Group group = boundary(candidate);
+    std::string ignored;
+    return KernelGraph::build(group.inputs, group.results, ignored) != nullptr;
+  };
+  return isKernel(consumer) && !isKernel(merged);
+}
+
 static int64_t elementsOf(const KernelGraph &graph) {
   int64_t count = 1;
   for (const codegen::Dim &dim : graph.dims)
@@ -366,7 +428,9 @@ Plan Planner::run() {
         Candidate merged = *mine;
         merged.owned.insert(other->owned.begin(), other->owned.end());
         merged.views.insert(other->views.begin(), other->views.end());
-        if (leavesAndReturns(merged) || !worthwhile(merged, *mine, *other))
+        if (leavesAndReturns(merged) ||
+            leavesItsReduction(&op, merged, *mine, *other) ||
+            !worthwhile(merged, *mine, *other))
           continue;
         for (Operation *moved : other->owned)
           groupOf[moved] = mine;

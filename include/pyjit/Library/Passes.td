@@ -142,6 +142,42 @@ def PlanEpiloguesPass : Pass<"library-plan-epilogues", "::mlir::func::FuncOp"> {
   ];
 }
 
+def PlanAttentionRowsPass
+    : Pass<"library-plan-attention-rows", "::mlir::func::FuncOp"> {
+  let summary = "Attention of few queries to keys whose number differs between calls";
+  let description = [{
+    `scaled_dot_product_attention` of at most `max-queries` queries, to keys
+    whose number is a symbol, becomes products, sums and a softmax in f32:
+    kernels read the number when they run, and one captured graph can hold them
+    for all numbers. Heads that share keys (`enable_gqa`) read them where they
+    are. A mask is the same for all heads.
+
+    ```mlir
+    func.func @f(%q: tensor<1x2x1x8xf32>, %k: tensor<1x2x?x8xf32, #tssa.layout<[1, 2, s0, 8], [s0 * 16, s0 * 8, 8, 1]>>) -> tensor<1x2x1x8xf32> {
+      %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %k, %k, none, 0.000000e+00 : f64, false, none, false) : (tensor<1x2x1x8xf32>, tensor<1x2x?x8xf32, #tssa.layout<[1, 2, s0, 8], [s0 * 16, s0 * 8, 8, 1]>>, tensor<1x2x?x8xf32, #tssa.layout<[1, 2, s0, 8], [s0 * 16, s0 * 8, 8, 1]>>) -> tensor<1x2x1x8xf32>
+      return %0 : tensor<1x2x1x8xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "aten::mul.Tensor"(...)
+    %1 = tssa.aten "aten::sum.dim_IntList"(%0, [-1 : i64], false, none)
+    %2 = tssa.aten "aten::mul.Tensor"(%1, wrapped(...))
+    %3 = tssa.aten "aten::softmax.int"(%2, -1 : i64, none)
+    %4 = tssa.aten "aten::mul.Tensor"(...)
+    %5 = tssa.aten "aten::sum.dim_IntList"(%4, [4 : i64], false, none)
+    ```
+  }];
+  let options = [
+    Option<"maxQueries", "max-queries", "int64_t", "4",
+           "Attention of more queries is left to the vendor library">
+  ];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let statistics = [
+    Statistic<"numExpanded", "expanded", "Calls that became kernels">
+  ];
+}
+
 def PlanLossesPass : Pass<"library-plan-losses", "::mlir::func::FuncOp"> {
   let summary = "Losses of chosen classes without the classes' logarithms";
   let description = [{

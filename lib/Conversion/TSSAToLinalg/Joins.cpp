@@ -8,9 +8,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Structured.h"
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "pyjit/Operators/CallArguments.h"
 #include <numeric>
 
@@ -105,6 +108,81 @@ AffineMap partMap(OpBuilder &b, unsigned rank, unsigned dim, int64_t block,
 
 } // namespace
 
+/// A join of parts whose sizes along `dim` differ between calls, as the caches
+/// of a generation do: each element is read where the choice says. The host's
+/// library copies whole runs, which is faster there; on a device its call would
+/// be another one for each size, and no graph could hold it.
+static SmallVector<Value> joinSymbolic(StructuredCall &call, unsigned dim) {
+  auto function = call.op->getParentOfType<func::FuncOp>();
+  if (!function || !function->hasAttr(attribute::kDevice))
+    return call.stays("parts of symbolic sizes");
+  RankedTensorType type = call.result();
+  unsigned rank = type.getRank();
+  if (call.op.getInputs().size() > kMaxParts || !tssa::hasKnownSizes(type))
+    return call.stays("many parts, or unknown sizes");
+  SmallVector<tssa::Size> whole = tssa::getSizes(type);
+  SmallVector<Value> parts;
+  SmallVector<SmallVector<tssa::Size>> sizes;
+  SmallVector<tssa::Size> begins{0};
+  for (Value operand : call.op.getInputs()) {
+    auto part = cast<RankedTensorType>(operand.getType());
+    if (part.getRank() != int64_t(rank) || !tssa::hasKnownSizes(part) ||
+        part.getElementType() != type.getElementType())
+      return call.stays("parts of another rank or element type");
+    if (llvm::is_contained(part.getShape(), 0))
+      continue;
+    SmallVector<tssa::Size> &own = sizes.emplace_back(tssa::getSizes(part));
+    for (unsigned d = 0; d < rank; ++d)
+      if (d != dim && own[d] != whole[d])
+        return call.stays("sizes that need not be equal");
+    parts.push_back(call.shown(operand));
+    begins.push_back(begins.back() + own[dim]);
+  }
+  if (parts.empty() || begins.back() != whole[dim])
+    return call.stays("parts that need not fill the result");
+  // A part of one place is read there, whatever the position; of another one,
+  // a place in its bounds.
+  SmallVector<Value> inputs;
+  SmallVector<AffineMap> maps;
+  SmallVector<std::optional<unsigned>> inputOf(parts.size());
+  MLIRContext *context = call.b.getContext();
+  for (auto [k, part] : llvm::enumerate(parts)) {
+    if (!sizes[k][dim].is(1))
+      continue;
+    SmallVector<AffineExpr> exprs;
+    for (unsigned d = 0; d < rank; ++d)
+      exprs.push_back(d == dim ? getAffineConstantExpr(0, context)
+                               : getAffineDimExpr(d, context));
+    inputOf[k] = inputs.size();
+    inputs.push_back(part);
+    maps.push_back(AffineMap::get(rank, 0, exprs, context));
+  }
+  auto body = [&](OpBuilder &in, Location at, ValueRange elements) {
+    auto readPart = [&](size_t k) -> Value {
+      if (inputOf[k])
+        return elements[*inputOf[k]];
+      SmallVector<Value> place;
+      for (unsigned d = 0; d < rank; ++d)
+        place.push_back(d == dim ? forcedIndex(in, at,
+                                               getAffineDimExpr(d, context) -
+                                                   begins[k].toExpr(context),
+                                               sizes[k][d])
+                                 : linalg::IndexOp::create(in, at, d));
+      return tensor::ExtractOp::create(in, at, parts[k], place);
+    };
+    Value position = linalg::IndexOp::create(in, at, dim);
+    Value chosen = readPart(parts.size() - 1);
+    for (size_t k = parts.size() - 1; k-- > 0;) {
+      Value end = emitIndex(in, at, begins[k + 1].toExpr(context));
+      Value below = arith::CmpIOp::create(in, at, arith::CmpIPredicate::slt,
+                                          position, end);
+      chosen = arith::SelectOp::create(in, at, below, readPart(k), chosen);
+    }
+    return chosen;
+  };
+  return {makeMap(call.b, call.loc(), type, inputs, maps, body)};
+}
+
 SmallVector<Value> lowerCat(StructuredCall &call) {
   OpBuilder &b = call.b;
   RankedTensorType type = call.result();
@@ -112,6 +190,8 @@ SmallVector<Value> lowerCat(StructuredCall &call) {
   std::optional<unsigned> dim = call.dim(1, rank);
   if (!dim)
     return call.stays("a dimension that is no constant");
+  if (type.isDynamicDim(*dim))
+    return joinSymbolic(call, *dim);
   StringRef why;
   std::optional<Parts> parts = findParts(call, *dim, why);
   if (!parts)

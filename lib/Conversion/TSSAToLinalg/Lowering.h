@@ -7,6 +7,7 @@
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "pyjit/Analysis/SizeExpr.h"
 
 namespace pyjit {
 
@@ -18,6 +19,16 @@ makeMap(mlir::OpBuilder &b, mlir::Location loc, mlir::RankedTensorType type,
         llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location,
                                        mlir::ValueRange)>
             body);
+
+/// The value of an index expression in a generic's body. Its symbols are the
+/// function's sizes.
+mlir::Value emitIndex(mlir::OpBuilder &b, mlir::Location loc,
+                      mlir::AffineExpr expr);
+
+/// In such a body, the index `expr`, forced to one of `size` places: no size
+/// that differs between calls is 0.
+mlir::Value forcedIndex(mlir::OpBuilder &b, mlir::Location loc,
+                        mlir::AffineExpr expr, const analysis::Size &size);
 
 /// The value that `op` shows, as a generic that copies; null where its path has
 /// numbers known at run time only.

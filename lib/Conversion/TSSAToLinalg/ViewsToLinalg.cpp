@@ -39,9 +39,7 @@ Value makeMap(
       .getResult(0);
 }
 
-/// The value of an index expression in a generic's body. Its symbols are the
-/// function's sizes.
-static Value emitIndex(OpBuilder &b, Location loc, AffineExpr expr) {
+Value emitIndex(OpBuilder &b, Location loc, AffineExpr expr) {
   auto constant = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(b, loc, value);
   };
@@ -129,22 +127,26 @@ static std::optional<AffineMap> getReadMap(const tssa::AssignRule &rule,
   return AffineMap::get(target.size(), 0, exprs, context);
 }
 
-/// The element of `source` at `exprs`, which are forced into its bounds: no
-/// size that differs between calls is 0.
-static Value readAt(OpBuilder &b, Location loc, Value source,
-                    ArrayRef<AffineExpr> exprs, ArrayRef<tssa::Size> sizes) {
+Value forcedIndex(OpBuilder &b, Location loc, AffineExpr expr,
+                  const tssa::Size &size) {
   auto number = [&](AffineExpr expr) -> Value {
     return arith::IndexCastOp::create(b, loc, b.getI64Type(),
                                       emitIndex(b, loc, expr));
   };
+  Value at = arith::MaxSIOp::create(b, loc, number(expr),
+                                    number(b.getAffineConstantExpr(0)));
+  at = arith::MinSIOp::create(b, loc, at,
+                              number(size.toExpr(b.getContext()) - 1));
+  return arith::IndexCastOp::create(b, loc, b.getIndexType(), at);
+}
+
+/// The element of `source` at `exprs`, which are forced into its bounds: no
+/// size that differs between calls is 0.
+static Value readAt(OpBuilder &b, Location loc, Value source,
+                    ArrayRef<AffineExpr> exprs, ArrayRef<tssa::Size> sizes) {
   SmallVector<Value> place;
-  for (auto [expr, size] : llvm::zip(exprs, sizes)) {
-    Value at = arith::MaxSIOp::create(b, loc, number(expr),
-                                      number(b.getAffineConstantExpr(0)));
-    at = arith::MinSIOp::create(b, loc, at,
-                                number(size.toExpr(b.getContext()) - 1));
-    place.push_back(arith::IndexCastOp::create(b, loc, b.getIndexType(), at));
-  }
+  for (auto [expr, size] : llvm::zip(exprs, sizes))
+    place.push_back(forcedIndex(b, loc, expr, size));
   return tensor::ExtractOp::create(b, loc, source, place);
 }
 

@@ -21,6 +21,26 @@ func.func @short_parts(%a: tensor<32x3xf32>, %b: tensor<32x2xf32>) -> tensor<32x
   return %0 : tensor<32x5xf32>
 }
 
+// A part of a symbolic size is read at a place that is forced into its bounds, one of a single place there.
+// CHECK-LABEL: func.func @cache
+// CHECK: linalg.generic {{.*}} ins(%arg1 : tensor<4x1x8xf32>)
+// CHECK: arith.minsi
+// CHECK: tensor.extract %arg0
+// CHECK: arith.select
+// CHECK-NOT: aten::cat
+func.func @cache(%a: tensor<4x?x8xf32, #tssa.layout<[4, s0, 8], [s0 * 8, 8, 1]>>, %b: tensor<4x1x8xf32>) -> tensor<4x?x8xf32, #tssa.layout<[4, s0 + 1, 8], [s0 * 8 + 8, 8, 1]>> attributes {pyjit.device = "cuda:0"} {
+  %0 = tssa.aten "aten::cat"([%a, %b], 1 : i64) : (tensor<4x?x8xf32, #tssa.layout<[4, s0, 8], [s0 * 8, 8, 1]>>, tensor<4x1x8xf32>) -> tensor<4x?x8xf32, #tssa.layout<[4, s0 + 1, 8], [s0 * 8 + 8, 8, 1]>>
+  return %0 : tensor<4x?x8xf32, #tssa.layout<[4, s0 + 1, 8], [s0 * 8 + 8, 8, 1]>>
+}
+
+// CHECK-LABEL: func.func @cache_of_the_host
+// CHECK: aten::cat
+func.func @cache_of_the_host(%a: tensor<4x?x8xf32, #tssa.layout<[4, s0, 8], [s0 * 8, 8, 1]>>, %b: tensor<4x1x8xf32>) -> tensor<4x?x8xf32, #tssa.layout<[4, s0 + 1, 8], [s0 * 8 + 8, 8, 1]>> {
+  // expected-remark @+1 {{'aten::cat' stays a vendor call: parts of symbolic sizes}}
+  %0 = tssa.aten "aten::cat"([%a, %b], 1 : i64) : (tensor<4x?x8xf32, #tssa.layout<[4, s0, 8], [s0 * 8, 8, 1]>>, tensor<4x1x8xf32>) -> tensor<4x?x8xf32, #tssa.layout<[4, s0 + 1, 8], [s0 * 8 + 8, 8, 1]>>
+  return %0 : tensor<4x?x8xf32, #tssa.layout<[4, s0 + 1, 8], [s0 * 8 + 8, 8, 1]>>
+}
+
 // Known indices are checked here; one out of range fails at run time, as ever.
 // CHECK-LABEL: func.func @known_indices
 // CHECK-NOT: aten::_assert_async
