@@ -69,8 +69,10 @@ GraphNode CapturedGraph::addNode(GraphNode node) {
 }
 
 void CapturedGraph::addKernel(KernelNode entry, Stream stream) {
-  bool moves = !entry.external.empty() || !entry.numbers.empty();
+  bool moves =
+      !entry.external.empty() || !entry.numbers.empty() || entry.varies;
   mustStay(moves, entry.kernel->name);
+  std::copy_n(entry.kernel->shape.grid, 3, entry.grid.begin());
   entry.node = launch(*entry.kernel, entry.params, stream);
   if (!moves)
     return;
@@ -81,11 +83,11 @@ void CapturedGraph::addKernel(KernelNode entry, Stream stream) {
 }
 
 void CapturedGraph::addKernel(const LoadedKernel &kernel,
-                              const std::vector<Address> &params,
-                              Stream stream) {
+                              const std::vector<Address> &params, Stream stream,
+                              bool varies) {
   if (!kernel.shape.grid[0])
     return;
-  KernelNode entry{nullptr, &kernel, {}, {}, {}};
+  KernelNode entry{nullptr, &kernel, {}, {}, {}, varies};
   for (uint32_t i = 0; i < params.size(); ++i) {
     entry.params.push_back(params[i].value);
     if (params[i].slot >= 0)
@@ -95,10 +97,10 @@ void CapturedGraph::addKernel(const LoadedKernel &kernel,
 }
 
 void CapturedGraph::addCopy(const Address &target, const Address &source,
-                            size_t bytes, Stream stream) {
+                            const uint64_t &bytes, Stream stream, bool varies) {
   if (!bytes)
     return;
-  bool external = target.slot >= 0 || source.slot >= 0;
+  bool external = target.slot >= 0 || source.slot >= 0 || varies;
   mustStay(external, "a copy");
   CopyNodeParams params{source.value, target.value, bytes};
   GraphNode node = nullptr;
@@ -118,7 +120,7 @@ void CapturedGraph::addCopy(const Address &target, const Address &source,
   if (!node)
     node = lastNode(stream, "copy");
   if (node)
-    copies.push_back({node, params, target, source});
+    copies.push_back({node, params, target, source, varies ? &bytes : nullptr});
 }
 
 uint64_t CapturedGraph::HostWord::read(const void *element) const {
@@ -341,74 +343,89 @@ bool CapturedGraph::fits(void *const *buffers, std::string &reason) const {
   return true;
 }
 
+static DevicePtr addressNow(const Address &address, void *const *buffers) {
+  return reinterpret_cast<DevicePtr>(buffers[address.slot]) + address.offset;
+}
+
+bool CapturedGraph::renewNode(KernelNode &entry, void *const *buffers,
+                              bool all) {
+  const LaunchShape &s = entry.kernel->shape;
+  bool changed = all || !std::equal(s.grid, s.grid + 3, entry.grid.begin());
+  for (auto &[param, address] : entry.external) {
+    DevicePtr value = addressNow(address, buffers);
+    changed |= entry.params[param] != value;
+    entry.params[param] = value;
+  }
+  for (const HostWord &word : entry.numbers) {
+    uint64_t value = word.read(buffers[word.slot]);
+    changed |= entry.params[word.param] != value;
+    entry.params[word.param] = value;
+  }
+  if (!changed)
+    return false;
+  pointers.resize(entry.params.size());
+  for (size_t i = 0; i < entry.params.size(); ++i)
+    pointers[i] = &entry.params[i];
+  KernelNodeParams params{entry.kernel->function,
+                          s.grid[0],
+                          s.grid[1],
+                          s.grid[2],
+                          s.block[0],
+                          s.block[1],
+                          s.block[2],
+                          s.sharedBytes,
+                          pointers.data(),
+                          nullptr,
+                          nullptr,
+                          nullptr};
+  check(*driver, driver->setKernelParams(exec, entry.node, params),
+        entry.kernel->name);
+  std::copy_n(s.grid, 3, entry.grid.begin());
+  return true;
+}
+
+bool CapturedGraph::renewNode(CopyNode &entry, void *const *buffers, bool all) {
+  CopyNodeParams params = entry.params;
+  if (entry.source.slot >= 0)
+    params.source = addressNow(entry.source, buffers);
+  if (entry.target.slot >= 0)
+    params.target = addressNow(entry.target, buffers);
+  if (entry.bytes)
+    params.bytes = *entry.bytes;
+  if (!all && params.source == entry.params.source &&
+      params.target == entry.params.target &&
+      params.bytes == entry.params.bytes)
+    return false;
+  entry.params = params;
+  checkCopy(*driver, driver->setCopyParams(exec, entry.node, params), params);
+  return true;
+}
+
+bool CapturedGraph::renewNode(VendorNode &entry, void *const *buffers,
+                              bool all) {
+  bool changed = all;
+  for (const VendorWord &word : entry.words) {
+    uint64_t value = asAddress(buffers[word.slot]) + word.addend;
+    if (entry.node.get(word.offset) == value)
+      continue;
+    entry.node.set(word.offset, value);
+    changed = true;
+  }
+  if (changed)
+    check(*driver, entry.node.write(*driver, exec),
+          "the address of a vendor call's operand");
+  return changed;
+}
+
 unsigned CapturedGraph::update(void *const *buffers) {
   unsigned touched = 0;
   bool all = std::exchange(renewAll, true); // until all is done
-  auto now = [&](const Address &address) {
-    return reinterpret_cast<DevicePtr>(buffers[address.slot]) + address.offset;
-  };
-  for (KernelNode &entry : kernels) {
-    bool changed = all;
-    for (auto &[param, address] : entry.external) {
-      DevicePtr value = now(address);
-      changed |= entry.params[param] != value;
-      entry.params[param] = value;
-    }
-    for (const HostWord &word : entry.numbers) {
-      uint64_t value = word.read(buffers[word.slot]);
-      changed |= entry.params[word.param] != value;
-      entry.params[word.param] = value;
-    }
-    if (!changed)
-      continue;
-    pointers.resize(entry.params.size());
-    for (size_t i = 0; i < entry.params.size(); ++i)
-      pointers[i] = &entry.params[i];
-    const LaunchShape &s = entry.kernel->shape;
-    KernelNodeParams params{entry.kernel->function,
-                            s.grid[0],
-                            s.grid[1],
-                            s.grid[2],
-                            s.block[0],
-                            s.block[1],
-                            s.block[2],
-                            s.sharedBytes,
-                            pointers.data(),
-                            nullptr,
-                            nullptr,
-                            nullptr};
-    check(*driver, driver->setKernelParams(exec, entry.node, params),
-          entry.kernel->name);
-    ++touched;
-  }
-  for (CopyNode &entry : copies) {
-    CopyNodeParams params = entry.params;
-    if (entry.source.slot >= 0)
-      params.source = now(entry.source);
-    if (entry.target.slot >= 0)
-      params.target = now(entry.target);
-    if (!all && params.source == entry.params.source &&
-        params.target == entry.params.target)
-      continue;
-    entry.params = params;
-    checkCopy(*driver, driver->setCopyParams(exec, entry.node, params), params);
-    ++touched;
-  }
-  for (VendorNode &entry : libraries) {
-    bool changed = all;
-    for (const VendorWord &word : entry.words) {
-      uint64_t value = asAddress(buffers[word.slot]) + word.addend;
-      if (entry.node.get(word.offset) == value)
-        continue;
-      entry.node.set(word.offset, value);
-      changed = true;
-    }
-    if (!changed)
-      continue;
-    check(*driver, entry.node.write(*driver, exec),
-          "the address of a vendor call's operand");
-    ++touched;
-  }
+  for (KernelNode &entry : kernels)
+    touched += renewNode(entry, buffers, all);
+  for (CopyNode &entry : copies)
+    touched += renewNode(entry, buffers, all);
+  for (VendorNode &entry : libraries)
+    touched += renewNode(entry, buffers, all);
   renewAll = false;
   return touched;
 }

@@ -77,7 +77,7 @@ end:
 
 HostKernel cuda::tableWriterFunction() {
   return {"pyjit_write_table",
-          [](const uint64_t *params) {
+          [](const uint64_t *params, const LaunchShape &) {
             for (uint64_t k = 0; k < params[0]; ++k)
               *reinterpret_cast<uint64_t *>(params[1 + 2 * k]) =
                   params[2 + 2 * k];
@@ -121,7 +121,7 @@ std::string cuda::conditionSetterCode() {
 
 HostKernel cuda::conditionSetterFunction() {
   return {"pyjit_set_condition",
-          [](const uint64_t *params) {
+          [](const uint64_t *params, const LaunchShape &) {
             bool flag = *reinterpret_cast<const uint8_t *>(params[1]);
             *reinterpret_cast<uint32_t *>(params[0]) = flag != (params[2] != 0);
           },
@@ -168,7 +168,7 @@ bool LoadedKernels::load(const Program &program,
                          const std::vector<KernelFn> &functions,
                          std::string &error,
                          std::shared_ptr<LoadedCode> *shared) {
-  // What the functions of a simulated device do depends on sizes.
+  // Which functions a simulated device has is found on the steps.
   if (driver->isSimulated())
     shared = nullptr;
   if (shared)
@@ -235,6 +235,47 @@ bool LoadedKernels::loadModules(const Program &program, std::string &error) {
   return true;
 }
 
+/// Of a kernel that has something to do.
+bool LoadedKernels::findFunction(LoadedKernel &kernel, std::string &error) {
+  if (!kernel.shape.grid[0] || kernel.function)
+    return true;
+  Result result = code->find(&kernel.function, kernel.name);
+  constexpr unsigned kWithoutAsking = 48 * 1024;
+  if (!result && kernel.shape.sharedBytes > kWithoutAsking)
+    result = driver->allowShared(kernel.function, kernel.shape.sharedBytes);
+  if (result)
+    error = describe(kernel) + ": " + driver->describe(result);
+  return !result;
+}
+
+/// A simulated device's grid says how much there is to do: that many blocks,
+/// of 31 bits in x and the rest in y.
+static void setWork(LaunchShape &shape, uint64_t work) {
+  constexpr uint64_t kMost = uint64_t(1) << 31;
+  shape = {{0, 1, 1}, {1, 1, 1}, 0};
+  if (!work)
+    return;
+  shape.grid[0] = (work - 1) % kMost + 1;
+  shape.grid[1] = (work - 1) / kMost + 1;
+}
+
+static int64_t workOf(const LaunchShape &shape) {
+  return (int64_t(shape.grid[1] - 1) << 31) + shape.grid[0];
+}
+
+bool LoadedKernels::resize(const Program &program, std::string &error) {
+  for (uint32_t i = 0; i < kernels.size(); ++i) {
+    const Kernel &source = program.kernels()[i];
+    if (driver->isSimulated())
+      setWork(kernels[i].shape, source.work);
+    else
+      std::copy_n(source.grid, 3, kernels[i].shape.grid);
+    if (!findFunction(kernels[i], error))
+      return false;
+  }
+  return true;
+}
+
 bool LoadedKernels::loadCode(const Program &program, std::string &error) {
   std::string log;
   bool known = code != nullptr;
@@ -243,18 +284,9 @@ bool LoadedKernels::loadCode(const Program &program, std::string &error) {
   if (program.header().code != kNone) {
     if (!known && !loadModules(program, error))
       return false;
-    for (LoadedKernel &kernel : kernels) {
-      if (!kernel.shape.grid[0])
-        continue;
-      Result result = code->find(&kernel.function, kernel.name);
-      constexpr unsigned kWithoutAsking = 48 * 1024;
-      if (!result && kernel.shape.sharedBytes > kWithoutAsking)
-        result = driver->allowShared(kernel.function, kernel.shape.sharedBytes);
-      if (result) {
-        error = describe(kernel) + ": " + driver->describe(result);
+    for (LoadedKernel &kernel : kernels)
+      if (!findFunction(kernel, error))
         return false;
-      }
-    }
   } else if (!kernels.empty()) {
     error = "the launch program has kernels, but no code for a GPU";
     return false;
@@ -290,17 +322,16 @@ bool LoadedKernels::loadFunctions(const Program &program,
       continue;
     auto make = [&](uint32_t index, uint64_t indirect) {
       KernelFn function = functions[index];
-      int64_t work = program.kernels()[index].work;
       unsigned count = step.c;
       host[index] = {kernels[index].name,
-                     [=](const uint64_t *params) {
+                     [=](const uint64_t *params, const LaunchShape &shape) {
                        std::vector<void *> buffers(count);
                        for (unsigned k = 0; k < count; ++k)
                          buffers[k] =
                              indirect >> k & 1
                                  ? *reinterpret_cast<void **>(params[k])
                                  : reinterpret_cast<void *>(params[k]);
-                       function(buffers.data(), 0, work);
+                       function(buffers.data(), 0, workOf(shape));
                      },
                      count,
                      // The indirect version relies on what the kernel relies
@@ -314,7 +345,7 @@ bool LoadedKernels::loadFunctions(const Program &program,
   }
   for (uint32_t i = 0; i < kernels.size(); ++i) {
     host[i].name = kernels[i].name;
-    kernels[i].shape = {{program.kernels()[i].work > 0, 1, 1}, {1, 1, 1}, 0};
+    setWork(kernels[i].shape, program.kernels()[i].work);
   }
   host.push_back(tableWriterFunction());
   code = std::make_shared<LoadedCode>(driver);

@@ -396,6 +396,11 @@ public:
         params.func !=
             as<FunctionTag>(const_cast<SoftFunction *>(node->function)))
       return kInvalidValue;
+    if (!params.gridX || !params.gridY || !params.gridZ)
+      return kInvalidValue;
+    node->shape = {{params.gridX, params.gridY, params.gridZ},
+                   {params.blockX, params.blockY, params.blockZ},
+                   params.sharedBytes};
     for (unsigned i = 0; i < node->params.size(); ++i)
       node->params[i] = *static_cast<uint64_t *>(params.kernelParams[i]);
     return kSuccess;

@@ -73,7 +73,7 @@ Result SoftNode::run() const {
     for (size_t i = 0; i < chosenFor.size(); ++i)
       if (params[i] % chosenFor[i])
         return kMisaligned;
-    function->kernel.function(params.data());
+    function->kernel.function(params.data(), shape);
     return kSuccess;
   case NodeType::Memcpy:
     std::memmove(reinterpret_cast<void *>(copy.target),

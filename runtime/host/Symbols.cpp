@@ -60,10 +60,10 @@ bool Program::evaluate(uint64_t at, const int64_t *symbols,
   return true;
 }
 
-bool Program::specialize(const int64_t *symbols, Program &out,
-                         std::string &error) const {
+/// Writes the values into `words`, a copy of this program.
+bool Program::fill(const int64_t *symbols, const int64_t *capacity,
+                   std::vector<uint64_t> &words, std::string &error) const {
   const Header &h = header();
-  std::vector<uint64_t> words(blob);
   auto *bytes = reinterpret_cast<char *>(words.data());
   auto in = [&](const void *place) {
     return bytes + (static_cast<const char *>(place) -
@@ -76,9 +76,12 @@ bool Program::specialize(const int64_t *symbols, Program &out,
   for (uint32_t i = 0; i < h.patches; ++i) {
     const int64_t *patch = intPool + h.patchTable + 3 * uint64_t(i);
     int64_t value = 0;
-    // All of them count something; grains are quotients of what may be 0.
     auto kind = static_cast<PatchKind>(patch[0]);
-    if (!evaluate(patch[2], symbols, value)) {
+    bool laidOut = kind == PatchKind::ArenaBytes ||
+                   (kind == PatchKind::SlotPlace &&
+                    slots[patch[1]].kind == SlotKind::Arena);
+    // All of them count something; grains are quotients of what may be 0.
+    if (!evaluate(patch[2], laidOut ? capacity : symbols, value)) {
       if (kind != PatchKind::KernelGrain)
         return fail(error, "a size of this call does not fit");
       value = 1;
@@ -116,5 +119,51 @@ bool Program::specialize(const int64_t *symbols, Program &out,
     }
   }
   newHeader->symbols = newHeader->patches = 0;
-  return out.load(std::move(words), h.size, error);
+  return true;
+}
+
+bool Program::hasRoom(const int64_t *symbols, const int64_t *capacity) const {
+  const Header &h = header();
+  for (uint32_t i = 0; i < h.patches; ++i) {
+    const int64_t *patch = intPool + h.patchTable + 3 * uint64_t(i);
+    int64_t need = 0, room = 0;
+    if (static_cast<PatchKind>(patch[0]) == PatchKind::SlotBytes &&
+        slotTable[patch[1]].kind == SlotKind::Arena &&
+        (!evaluate(patch[2], symbols, need) ||
+         !evaluate(patch[2], capacity, room) || need > room))
+      return false;
+  }
+  return true;
+}
+
+std::optional<uint64_t> Program::arenaBytes(const int64_t *symbols) const {
+  const Header &h = header();
+  for (uint32_t i = 0; i < h.patches; ++i) {
+    const int64_t *patch = intPool + h.patchTable + 3 * uint64_t(i);
+    int64_t bytes = 0;
+    if (static_cast<PatchKind>(patch[0]) != PatchKind::ArenaBytes)
+      continue;
+    if (!evaluate(patch[2], symbols, bytes) || bytes < 0)
+      return std::nullopt;
+    return bytes;
+  }
+  return h.arenaBytes;
+}
+
+bool Program::specialize(const int64_t *symbols, Program &out,
+                         std::string &error) const {
+  return specialize(symbols, symbols, out, error);
+}
+
+bool Program::specialize(const int64_t *symbols, const int64_t *capacity,
+                         Program &out, std::string &error) const {
+  std::vector<uint64_t> words(blob);
+  return fill(symbols, capacity, words, error) &&
+         out.load(std::move(words), header().size, error);
+}
+
+bool Program::respecialize(const int64_t *symbols, const int64_t *capacity,
+                           Program &special, std::string &error) const {
+  return fill(symbols, capacity, special.blob, error) &&
+         validate(special, error);
 }

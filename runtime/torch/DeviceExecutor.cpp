@@ -91,18 +91,19 @@ bool DeviceExecutor::load(std::string &error) {
     callOfStep.push_back(program.steps()[i].kind == StepKind::Call ? call++
                                                                    : -1);
   findOrigins();
+  findAlignments();
   findGraphs();
   findSavedTensors();
   findStaging();
   ran.assign(program.numSteps(), false);
   choice.emplace(program.header().variants, /*dropSlow=*/decides);
+  idle = findIdle();
   return true;
 }
 
-/// Which external memory each slot is part of, and how it has to be aligned.
+/// Which external memory each slot is part of.
 void DeviceExecutor::findOrigins() {
-  origins.resize(program.numSlots());
-  inputAlign.assign(program.numSlots(), 1);
+  origins.assign(program.numSlots(), {});
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     SlotKind kind = program.slots()[i].kind;
     if (kind == SlotKind::Input || kind == SlotKind::Cached ||
@@ -126,6 +127,14 @@ void DeviceExecutor::findOrigins() {
       origins[step.a].offset +=
           program.ints()[step.c] * elementBytes(program.slots()[step.a].dtype);
     }
+  }
+}
+
+/// How external memory has to be aligned.
+void DeviceExecutor::findAlignments() {
+  inputAlign.assign(program.numSlots(), 1);
+  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+    const Step &step = program.steps()[i];
     if (step.kind != StepKind::Kernel)
       continue;
     const std::vector<uint32_t> &align = loaded[step.a].align;
@@ -339,8 +348,12 @@ bool DeviceExecutor::giveUpGraphs() {
 
 bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
                          at::Tensor *outputs, SavedValues *saved) {
-  Results results{outputs, saved};
   std::lock_guard<std::mutex> guard(runLock);
+  return runNow(inputs, cached, {outputs, saved});
+}
+
+bool DeviceExecutor::runNow(const at::Tensor *inputs, const at::Tensor *cached,
+                            const Results &results) {
   TorchDevice::Scope scope(*device);
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   cuda::Stream stream = device->currentStream();
@@ -361,21 +374,25 @@ bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   if (!instance)
     instance = std::make_unique<Instance>();
   dropOtherSettings(*instance, stream);
+  warmUp(*instance, stream);
+  adapt(*instance, stream);
   // Libraries set themselves up in a plain run, which a capture does not allow.
   // One of several sizes may never come back: graphs are for those that do.
   constexpr uint64_t kComesBack = 2;
   uint64_t run = instance->runs++;
-  if (!instance->warm || (shared && run < kComesBack)) {
+  if (!instance->warm || (shared && !sizesNow && run < kComesBack)) {
     bool answered = runPlain(*instance, inputs, cached, results, stream);
     instance->warm = instance->warm || everyCallRan();
+    warmUp(*instance, stream);
     return answered;
   }
   if (!shared)
     return runNext(*instance, inputs, cached, results, stream);
-  if (!choice->numLooks()) {
+  if (!choice->numLooks() && !assumed) {
     std::lock_guard<std::mutex> guard(shared->bestLock);
-    if (shared->best && run == kComesBack)
+    if (shared->best)
       choice->assume(*shared->best);
+    assumed = true;
   }
   if (choice->decided() && choice->chosen() == Variant::Plain &&
       !choice->wantsTime()) {
@@ -424,6 +441,8 @@ bool DeviceExecutor::runOnce(Instance &instance, Variant variant,
                              const Results &results, cuda::Stream stream) {
   makeWritable(inputs);
   bind(instance, inputs, cached);
+  if (sizesNow && variant == Variant::Plain)
+    ++shared->plainCalls;
   if (variant != Variant::Plain)
     dropMoved(instance, stream);
   bool answered = execute(instance, variant, stream);

@@ -7,6 +7,7 @@
 #include "TorchDevice.h"
 #include "VendorSettings.h"
 
+#include "pyjit-rt/SizeDependence.h"
 #include "pyjit-rt/TorchExecutor.h"
 #include "pyjit-rt/cuda/CapturedGraph.h"
 #include "pyjit-rt/cuda/LaunchChoice.h"
@@ -26,9 +27,21 @@ struct SharedBySizes {
   /// keeps them apart once they are launched; until then, the lock does.
   std::mutex arenaLock;
   std::map<cuda::Stream, at::Tensor> arenas;
-  /// How to launch, as far as any of them knows.
+  /// How to launch, as far as any of them knows, and on which streams each
+  /// vendor call has been made, with which settings.
   std::mutex bestLock;
   std::optional<Variant> best;
+  std::map<cuda::Stream, VendorSettings> warm;
+  /// So far, of executors for several sizes at once.
+  std::atomic<uint64_t> captures = 0, plainCalls = 0;
+  /// What differs with the sizes; the program with symbols.
+  const SizeDependence *dependence = nullptr;
+  const Program *form = nullptr;
+};
+
+/// Values of a program's symbols, and those that its arena is laid out for.
+struct SizesOfCall {
+  std::vector<int64_t> symbols, capacity;
 };
 
 /// Runs one launch program on PyTorch's current stream, in the way that was
@@ -45,8 +58,17 @@ public:
   static std::unique_ptr<DeviceExecutor>
   create(Program program, std::vector<KernelFn> kernels, std::string &error,
          std::shared_ptr<SharedBySizes> shared = nullptr);
+  /// For all sizes for which an arena that is laid out for `capacity` has room:
+  /// `runWith`. One graph serves them, whose parameters a replay renews.
+  /// `shared` says what differs, without an obstacle.
+  static std::unique_ptr<DeviceExecutor>
+  create(Program program, std::vector<KernelFn> kernels, SizesOfCall sizes,
+         std::string &error, std::shared_ptr<SharedBySizes> shared);
   ~DeviceExecutor() override;
 
+  bool runWith(const std::vector<int64_t> &symbols, const at::Tensor *inputs,
+               const at::Tensor *cached, at::Tensor *outputs,
+               SavedValues *saved);
   bool run(const at::Tensor *inputs, const at::Tensor *cached,
            at::Tensor *outputs, SavedValues *saved = nullptr) override;
   void prefer(Variant variant) override;
@@ -123,7 +145,9 @@ private:
     uint64_t runs = 0;
     VendorSettings settings; ///< of the captured graphs' vendor calls
     unsigned recaptures = 0;
-    unsigned captures = 0; ///< graphs made so far
+    unsigned captures = 0;  ///< graphs made so far
+    uint64_t version = 0;   ///< of the sizes that the tensors in its arena have
+    std::vector<bool> idle; ///< by step: what no graph has a node for
   };
 
   DeviceExecutor(Program program, std::vector<KernelFn> functions,
@@ -132,6 +156,7 @@ private:
   bool load(std::string &error);
   bool loadCalls(std::string &error);
   void findOrigins();
+  void findAlignments();
   void findGraphs();
   void findSavedTensors();
   void findStaging();
@@ -141,6 +166,17 @@ private:
     at::Tensor *outputs;
     SavedValues *saved; ///< may be null
   };
+
+  bool runNow(const at::Tensor *inputs, const at::Tensor *cached,
+              const Results &results);
+  void adapt(const std::vector<int64_t> &symbols);
+  void adapt(Instance &instance, cuda::Stream stream);
+  void warmUp(Instance &instance, cuda::Stream stream);
+  std::vector<bool> findIdle() const;
+  void placeViews(const GraphInfo &info, Instance &instance) const;
+  bool variesInPlace(uint32_t slot) const {
+    return sizesNow && shared->dependence->ofPlace(slot);
+  }
 
   void ownArena(Instance &instance);
   void borrowArena(Instance &instance, cuda::Stream stream);
@@ -221,6 +257,10 @@ private:
 
   std::unique_ptr<TorchDevice> device;
   std::shared_ptr<SharedBySizes> shared; ///< null: a program of one size
+  std::optional<SizesOfCall> sizesNow;   ///< of one for several sizes at once
+  uint64_t version = 0;                  ///< of these
+  std::vector<bool> idle; ///< by step: a kernel or copy of nothing
+  bool assumed = false;   ///< what others chose
   cuda::LoadedKernels loaded;
   std::vector<Origin> origins;      // by slot
   std::vector<uint32_t> inputAlign; // by slot, in bytes

@@ -25,6 +25,11 @@ bool DeviceExecutor::isMoving(uint32_t slot) const {
 /// that stands in front of the graph shows where the memory is in this call.
 cuda::Address DeviceExecutor::addressOf(uint32_t slot, Variant variant,
                                         const Instance &instance) const {
+  // What differs with the sizes stands in the slot's own buffer: a place, or a
+  // number.
+  bool number = sizesNow && program.slots()[slot].flags & kSlotValue;
+  if (number || variesInPlace(slot))
+    return {cuda::asAddress(instance.buffers[slot]), int32_t(slot), 0};
   if (!isMoving(slot))
     return {cuda::asAddress(instance.buffers[slot]), -1, 0};
   const Origin &origin = origins[slot];
@@ -45,6 +50,8 @@ DeviceExecutor::Captured *DeviceExecutor::graphFor(uint32_t number,
   std::unique_ptr<Captured> &graph = graphs[number];
   auto makeAnew = [&] {
     ++instance.captures;
+    if (sizesNow)
+      ++shared->captures;
     graph = make(number, variant, instance);
   };
   if (!graph)
@@ -91,6 +98,7 @@ DeviceExecutor::Captured *DeviceExecutor::tryGraph(uint32_t number,
   if (!captureFailure.empty())
     return nullptr;
   auto &graphs = instance.graphs[unsigned(variant)];
+  placeViews(graphInfos[number], instance);
   std::string reason;
   if (number < graphs.size() && graphs[number] &&
       renew(*graphs[number], instance, reason))
@@ -291,7 +299,8 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
         break;
       captured.graph.addCopy(addressOf(step.b, variant, instance),
                              addressOf(step.a, variant, instance),
-                             slots[step.a].bytes, captureStream);
+                             slots[step.a].bytes, captureStream,
+                             sizesNow && shared->dependence->ofSlot(step.a));
       break;
     case StepKind::HostValue: {
       std::vector<cuda::HostNumber> numbers = hostNumbers(i, instance);
@@ -355,8 +364,9 @@ void DeviceExecutor::captureKernel(Captured &captured, const Step &step,
                           8 * (entry - captured.entries.begin()),
                       -1, 0});
   }
-  captured.graph.addKernel(loaded[indirect ? words[step.c] : step.a], params,
-                           captureStream);
+  uint32_t number = indirect ? words[step.c] : step.a;
+  captured.graph.addKernel(loaded[number], params, captureStream,
+                           sizesNow && shared->dependence->ofKernel(number));
 }
 
 void DeviceExecutor::captureCall(uint32_t step, Instance &instance,

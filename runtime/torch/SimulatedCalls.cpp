@@ -49,7 +49,8 @@ bool DeviceExecutor::loadCalls(std::string &error) {
   for (uint32_t i = 0; i < calls.size(); ++i) {
     cuda::HostKernel kernel;
     kernel.name = calls[i].op.schema().name() + "/" + std::to_string(i);
-    kernel.function = [this, i](const uint64_t *params) {
+    kernel.function = [this, i](const uint64_t *params,
+                                const cuda::LaunchShape &) {
       runSimulatedCall(i, params);
     };
     kernel.params = operandsOf(calls[i]).size() + resultsOf(calls[i]).size();

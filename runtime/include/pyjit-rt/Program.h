@@ -6,6 +6,7 @@
 
 #include "pyjit-rt/Launch.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,20 @@ public:
   /// where a number does not fit, or what comes out is no valid program.
   bool specialize(const int64_t *symbols, Program &out,
                   std::string &error) const;
+  /// Likewise, with an arena that is laid out for `capacity`, where the values
+  /// have room: `respecialize` may put other values into the copy, and every
+  /// buffer stays where it is.
+  bool specialize(const int64_t *symbols, const int64_t *capacity, Program &out,
+                  std::string &error) const;
+  /// Puts other values into `special`, such a copy. Fails as `specialize` does;
+  /// `special` cannot run then until this succeeds.
+  bool respecialize(const int64_t *symbols, const int64_t *capacity,
+                    Program &special, std::string &error) const;
+  /// Whether each buffer of an arena that is laid out for `capacity` has room
+  /// for these values.
+  bool hasRoom(const int64_t *symbols, const int64_t *capacity) const;
+  /// Of the arena for these values; nothing where that is no number.
+  std::optional<uint64_t> arenaBytes(const int64_t *symbols) const;
   /// Where symbol `i` is found: an input, and a dimension or -1.
   std::pair<int64_t, int64_t> symbolSource(uint32_t i) const {
     const int64_t *words = intPool + header().symbolTable + 2 * i;
@@ -55,6 +70,8 @@ public:
 private:
   bool load(std::vector<uint64_t> words, size_t size, std::string &error);
   bool evaluate(uint64_t at, const int64_t *symbols, int64_t &value) const;
+  bool fill(const int64_t *symbols, const int64_t *capacity,
+            std::vector<uint64_t> &words, std::string &error) const;
 
   std::vector<uint64_t> blob; // 8-byte aligned
   const Slot *slotTable = nullptr;

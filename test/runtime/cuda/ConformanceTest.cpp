@@ -144,6 +144,42 @@ TEST_P(Conformance, CopiesFollowTheirOperands) {
   EXPECT_EQ(get(y2), repeat(8));
 }
 
+/// A grid, a number that a kernel takes, and a copy's bytes.
+TEST_P(Conformance, SizesReachTheNextReplay) {
+  load(markModule, kMarkCode, markKernel(), marker);
+  DevicePtr x = make(repeat(0)), y = make(repeat(0));
+  uint64_t bytes = 8;
+  marker.shape.grid[0] = 3;
+  CapturedGraph captured(driver);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  captured.addKernel(marker, {{x}, {7, 0}}, stream, /*varies=*/true);
+  captured.addCopy({y}, {x}, bytes, stream, /*varies=*/true);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  captured.finish(graph, true);
+  EXPECT_EQ(captured.numExternalNodes(), 2u);
+  captured.replay(stream);
+  EXPECT_EQ(get(x), std::vector<float>({7, 7, 7, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(get(y), std::vector<float>({7, 7, 0, 0, 0, 0, 0, 0}));
+  void *numbers[] = {asPointer(7)};
+  EXPECT_EQ(captured.update(numbers), 0u);
+  marker.shape.grid[0] = 5;
+  EXPECT_EQ(captured.update(numbers), 1u);
+  numbers[0] = asPointer(9);
+  bytes = 24;
+  EXPECT_EQ(captured.update(numbers), 2u);
+  captured.replay(stream);
+  EXPECT_EQ(get(x), std::vector<float>({9, 9, 9, 9, 9, 0, 0, 0}));
+  EXPECT_EQ(get(y), std::vector<float>({9, 9, 9, 9, 9, 0, 0, 0}));
+  marker.shape.grid[0] = 2;
+  numbers[0] = asPointer(4);
+  bytes = 4;
+  EXPECT_EQ(captured.update(numbers), 2u);
+  captured.replay(stream);
+  EXPECT_EQ(get(x), std::vector<float>({4, 4, 9, 9, 9, 0, 0, 0}));
+  EXPECT_EQ(get(y), std::vector<float>({4, 9, 9, 9, 9, 0, 0, 0}));
+}
+
 TEST_P(Conformance, TableRenewsAddressesOfEveryKernel) {
   loadTableWriter();
   DevicePtr x = make(repeat(1)), x2 = make(repeat(10)), a = make({2}),

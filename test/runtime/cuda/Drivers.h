@@ -87,7 +87,7 @@ inline const char *kCountCode = R"(.version 7.0
 
 inline HostKernel countKernel() {
   return {"count",
-          [](const uint64_t *p) {
+          [](const uint64_t *p, const LaunchShape &) {
             float &x = *reinterpret_cast<float *>(p[0]);
             x += 1;
             *reinterpret_cast<bool *>(p[2]) =
@@ -96,17 +96,46 @@ inline HostKernel countKernel() {
           3};
 }
 
+/// y[block] = value.
+inline const char *kMarkCode = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry mark(.param .u64 py, .param .u64 pvalue)
+{
+  .reg .b64 %rd<4>;
+  .reg .b32 %r<2>;
+  .reg .f32 %f<2>;
+  ld.param.u64 %rd1, [py];
+  ld.param.u64 %rd2, [pvalue];
+  mov.u32 %r1, %ctaid.x;
+  mul.wide.u32 %rd3, %r1, 4;
+  add.u64 %rd1, %rd1, %rd3;
+  cvt.rn.f32.u64 %f1, %rd2;
+  st.global.f32 [%rd1], %f1;
+  ret;
+}
+)";
+
+inline HostKernel markKernel() {
+  return {"mark",
+          [](const uint64_t *p, const LaunchShape &shape) {
+            for (unsigned block = 0; block < shape.grid[0]; ++block)
+              reinterpret_cast<float *>(p[0])[block] = p[1];
+          },
+          2};
+}
+
 inline void axpb(const float *x, const float *a, const float *b, float *y) {
   for (int i = 0; i < 8; ++i)
     y[i] = *a * x[i] + *b;
 }
 
 inline std::vector<HostKernel> axpbKernels() {
-  auto direct = [](const uint64_t *p) {
+  auto direct = [](const uint64_t *p, const LaunchShape &) {
     axpb(reinterpret_cast<float *>(p[0]), reinterpret_cast<float *>(p[1]),
          reinterpret_cast<float *>(p[2]), reinterpret_cast<float *>(p[3]));
   };
-  auto indirect = [](const uint64_t *p) {
+  auto indirect = [](const uint64_t *p, const LaunchShape &) {
     axpb(*reinterpret_cast<float **>(p[0]), reinterpret_cast<float *>(p[1]),
          reinterpret_cast<float *>(p[2]), *reinterpret_cast<float **>(p[3]));
   };
@@ -148,7 +177,8 @@ protected:
       driver->release(memory);
     if (stream)
       driver->destroyStream(stream);
-    for (Module loaded : {module, setterModule, countModule, writerModule})
+    for (Module loaded :
+         {module, setterModule, countModule, writerModule, markModule})
       if (loaded)
         driver->unloadModule(loaded);
   }
@@ -211,8 +241,8 @@ protected:
   std::shared_ptr<Driver> driver;
   Stream stream = nullptr;
   Module module = nullptr, setterModule = nullptr, countModule = nullptr,
-         writerModule = nullptr;
-  LoadedKernel kernel, indirect, setter, counter, writer;
+         writerModule = nullptr, markModule = nullptr;
+  LoadedKernel kernel, indirect, setter, counter, writer, marker;
   std::vector<DevicePtr> owned;
 };
 

@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "pyjit-rt/Program.h"
+#include "Parts.h"
 #include "gtest/gtest.h"
 
-#include <cstring>
 #include <random>
 
 using namespace pyjit::rt;
@@ -18,39 +17,6 @@ namespace {
 
 /// One float input of eight elements, one fresh output, one kernel between
 /// them.
-struct Parts {
-  Header header{};
-  std::vector<Slot> slots;
-  std::vector<Step> steps;
-  std::vector<Kernel> kernels;
-  std::vector<int64_t> ints;
-  std::string chars;
-
-  std::vector<char> blob() {
-    header.magic = kLaunchMagic;
-    header.version = kLaunchVersion;
-    header.slots = slots.size();
-    header.steps = steps.size();
-    header.kernels = kernels.size();
-    header.ints = ints.size();
-    header.chars = chars.size();
-    std::vector<char> bytes;
-    auto append = [&](const void *data, size_t size) {
-      const char *begin = static_cast<const char *>(data);
-      bytes.insert(bytes.end(), begin, begin + size);
-    };
-    append(&header, sizeof(header));
-    append(slots.data(), slots.size() * sizeof(Slot));
-    append(steps.data(), steps.size() * sizeof(Step));
-    append(kernels.data(), kernels.size() * sizeof(Kernel));
-    append(ints.data(), ints.size() * sizeof(int64_t));
-    append(chars.data(), chars.size());
-    uint64_t size = bytes.size();
-    std::memcpy(bytes.data() + offsetof(Header, size), &size, sizeof(size));
-    return bytes;
-  }
-};
-
 Parts simple() {
   Parts parts;
   parts.header.inputs = 1;

@@ -7,6 +7,8 @@
 #include "pyjit-rt/cuda/Differential.h"
 #include "pyjit-rt/cuda/LoadedKernels.h"
 
+#include <array>
+
 namespace pyjit::rt::cuda {
 
 /// Where a launch finds an address: fixed, or that of an external slot plus an
@@ -48,10 +50,12 @@ public:
   CapturedGraph &operator=(const CapturedGraph &) = delete;
 
   /// All throw std::runtime_error when the driver refuses.
+  /// `varies`: `kernel.shape`, which a replay has to look at.
   void addKernel(const LoadedKernel &kernel, const std::vector<Address> &params,
-                 Stream stream);
-  void addCopy(const Address &target, const Address &source, size_t bytes,
-               Stream stream);
+                 Stream stream, bool varies = false);
+  /// `bytes`: kept, and looked at by a replay, where it `varies`.
+  void addCopy(const Address &target, const Address &source,
+               const uint64_t &bytes, Stream stream, bool varies = false);
   /// Numbers travel as parameters of a kernel: a replay may renew them while
   /// an earlier launch is still running. `writer`: LoadedKernels::tableWriter.
   void addHostNumbers(const LoadedKernel &writer,
@@ -105,7 +109,8 @@ public:
   }
 
   /// Renews the parameters that differ, given the address (host slots: the
-  /// element) of every slot. Returns how many nodes it touched.
+  /// element; numbers that kernels take: the number) of every slot, and sizes
+  /// that vary. Returns how many nodes it touched.
   unsigned update(void *const *buffers);
   void replay(Stream stream);
 
@@ -123,11 +128,14 @@ private:
     std::vector<uint64_t> params;
     std::vector<std::pair<uint32_t, Address>> external;
     std::vector<HostWord> numbers;
+    bool varies = false;
+    std::array<unsigned, 3> grid{}; ///< that the node has
   };
   struct CopyNode {
     GraphNode node;
     CopyNodeParams params;
     Address target, source;
+    const uint64_t *bytes = nullptr; ///< where it varies
   };
   struct VendorWord {
     uint32_t offset, slot;
@@ -153,6 +161,9 @@ private:
   GraphNode launch(const LoadedKernel &kernel, std::vector<uint64_t> &params,
                    Stream stream);
   void addKernel(KernelNode entry, Stream stream);
+  bool renewNode(KernelNode &entry, void *const *buffers, bool all);
+  bool renewNode(CopyNode &entry, void *const *buffers, bool all);
+  bool renewNode(VendorNode &entry, void *const *buffers, bool all);
   GraphNode addNode(GraphNode node);
   void setCondition(const LoadedKernel &setter, Condition condition,
                     DevicePtr flag, bool negated);

@@ -92,8 +92,10 @@ struct LaunchShape {
 /// A kernel of a simulated device: a function of the host.
 struct HostKernel {
   std::string name;
-  /// Called with the parameter block, one 8-byte word for each buffer.
-  std::function<void(const uint64_t *params)> function;
+  /// Called with the parameter block, one 8-byte word for each buffer, and with
+  /// how it was launched.
+  std::function<void(const uint64_t *params, const LaunchShape &shape)>
+      function;
   unsigned params;
   /// What the code that a GPU would run relies on: each address is a multiple
   /// of that. Of those in `indirect`, the parameter is where the address

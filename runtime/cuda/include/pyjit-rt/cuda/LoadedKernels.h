@@ -58,6 +58,9 @@ public:
   /// becomes what is loaded here.
   bool load(const Program &program, const std::vector<KernelFn> &functions,
             std::string &error, std::shared_ptr<LoadedCode> *shared = nullptr);
+  /// Takes over how much each kernel does now: `program` has other sizes than
+  /// when it was loaded. False, with the reason, where one cannot be launched.
+  bool resize(const Program &program, std::string &error);
   /// The node that writes up to `kTableWords` words, each a value and where to:
   /// parameters are the count, then pairs of address and value (on a device
   /// these are one parameter, as large as all of them: a launch that names each
@@ -69,6 +72,7 @@ public:
   const LoadedKernel &operator[](size_t i) const { return kernels[i]; }
 
 private:
+  bool findFunction(LoadedKernel &kernel, std::string &error);
   bool loadCode(const Program &program, std::string &error);
   bool loadModules(const Program &program, std::string &error);
   bool loadFunctions(const Program &program,

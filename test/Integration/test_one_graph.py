@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One captured graph for calls of many sizes, on a simulated device."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyjit
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from Integration import generating
+from torch.nn import functional
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def compiled(f: Any, **options: str) -> Any:
+    return pyjit.compile(f, options={"simulated_device": True, **options})
+
+
+def report(fast: Any, args: tuple) -> str:
+    """Of the specialization for all sizes, the last that is asked."""
+    return str(pyjit.explain(fast, detail="launch")(*args)).split("\n  graph ")[-1]
+
+
+def counts(text: str) -> list[tuple[int, int]]:
+    """Graphs captured, and calls launched plainly, of each specialization for all sizes."""
+    found = re.findall(r"for all sizes: (\d+) graphs captured, (\d+) calls", text)
+    return [(int(graphs), int(plain)) for graphs, plain in found]
+
+
+def check(
+    f: Callable, make: Callable[[int], tuple], sizes: Iterable[int], **options: str
+) -> str:
+    """Every call gives eager's results, which no later call writes; what is reported of the last one."""
+    fast = compiled(f, **options)
+    held = []
+    with torch.no_grad():
+        for size in sizes:
+            args = make(size)
+            held.append((fast(*args), f(*args)))
+            torch.testing.assert_close(*held[-1], **CLOSE)
+        for have, want in held:
+            torch.testing.assert_close(have, want, **CLOSE)
+        return report(fast, args)
+
+
+WEIGHT = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+
+
+def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, new: torch.Tensor) -> Any:
+    """A step with a cache that grows, and a vendor call of a fixed size."""
+    k, v = torch.cat([k, new], dim=-2), torch.cat([v, -new], dim=-2)
+    y = functional.scaled_dot_product_attention(q @ WEIGHT[:16, :16], k, v)
+    return y.transpose(1, 2).reshape(2, 64) @ WEIGHT, k, v
+
+
+def step(length: int) -> tuple:
+    generator = torch.Generator().manual_seed(length)
+    shapes = [(2, 4, n, 16) for n in (1, length, length, 1)]
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+def test_lengths_that_grow() -> None:
+    text = check(attend, step, range(5, 50), launch="update")
+    assert counts(text) == [(1, 1)], text
+    assert "sizes up to 64: launch: graph with updated nodes" in text, text
+    assert "patched in place: 2" in text, text
+    # A size that has no room makes room for more, and what it replaces goes.
+    text = check(attend, step, range(5, 140), launch="update")
+    assert counts(text) == [(3, 1)], text
+    assert text.count("launch: ") == 1, text
+
+
+def test_lengths_that_are_measured() -> None:
+    """Which way is fastest is found once, from calls of all lengths."""
+    text = check(attend, step, [*range(5, 60), *range(5, 60)])
+    ((graphs, plain),) = counts(text)
+    assert graphs <= 2 and plain < 110, text
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(2, 150), min_size=3, max_size=12), st.booleans())
+def test_any_lengths(lengths: list[int], updated: bool) -> None:
+    check(attend, step, lengths, **({"launch": "update"} if updated else {}))
+
+
+def many_kinds(x: torch.Tensor, y: torch.Tensor) -> Any:
+    """Views that begin elsewhere, kernels and copies of nothing, results that are returned twice, rows and columns."""
+    z = (x * 2 + y).relu()
+    tail, last = z[2:], torch.exp(z[-1])
+    return z, tail * 3, tail.sum(1), z.t().contiguous(), last, z[:-2], z.sum(0), z + 1
+
+
+def rows(length: int) -> tuple:
+    generator = torch.Generator().manual_seed(length)
+    return tuple(torch.randn(length, 64, generator=generator) for _ in range(2))
+
+
+@pytest.mark.parametrize("launch", ["plain", "update"])
+def test_many_kinds(launch: str) -> None:
+    lengths = [7, 5, 2, 3, 2, 9, 2, 4, 30, 70, 2, 69, 64, 5]
+    text = check(many_kinds, rows, lengths, launch=launch)
+    assert counts(text), text
+
+
+def test_two_sizes() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.cat([x, y], 0).softmax(0), x.sum(1)[:, None] * y.sum(1) + 1
+
+    def make(number: int) -> tuple:
+        return torch.randn(2 + number % 37, 8), torch.randn(2 + number % 11, 8)
+
+    text = check(f, make, range(2, 120), launch="update")
+    assert counts(text) == [(1, 1)], text
+
+
+def test_inputs_that_are_written() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(2).add_(y)
+        return x.sum(0)
+
+    fast, kept = compiled(f, launch="update"), []
+    with torch.no_grad():
+        for length in [3, *range(2, 30), 9, 4]:
+            x, y = rows(length)
+            own = x.clone()
+            torch.testing.assert_close(fast(x, y), f(own, y), **CLOSE)
+            kept.append((x, own))
+        for x, own in kept:
+            torch.testing.assert_close(x, own, **CLOSE)
+        assert counts(report(fast, rows(9))), report(fast, rows(9))
+
+
+def test_a_library_call_that_differs() -> None:
+    """Each size has graphs of its own then, as before, and the report says why."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x @ WEIGHT).relu()
+
+    text = check(f, lambda n: rows(n)[:1], [4, 5, 6, 5, 6, 5, 6], launch="update")
+    assert not counts(text), text
+    assert "no graph is for several sizes: aten::" in text, text
+
+
+@pytest.mark.parametrize("launch", ["copy", "table"])
+def test_another_way_of_launching(launch: str) -> None:
+    text = check(attend, step, 3 * [5, 6, 7, 8], launch=launch)
+    assert not counts(text), text
+
+
+def test_threads() -> None:
+    fast = compiled(attend, launch="update")
+    with torch.no_grad():
+        for length in (5, 6):
+            fast(*step(length))
+    wrong: list[str] = []
+
+    def work(first: int) -> None:
+        with torch.no_grad():
+            for length in 2 * list(range(first, first + 40, 3)):
+                try:
+                    args = step(length)
+                    torch.testing.assert_close(fast(*args), attend(*args), **CLOSE)
+                except Exception as error:
+                    wrong.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(4 + 25 * k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[0]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2", "qwen3"])
+def test_generation(name: str) -> None:
+    """transformers' generate with the dynamic cache: a length a token."""
+    model = generating.build(name)
+    fast = compiled(model, launch="update")
+    options = {"min_new_tokens": 44, "max_new_tokens": 44, "do_sample": False}
+    prompt = generating.prompt(model, batch=1)
+    with torch.no_grad():
+        for _ in range(3):
+            assert fast.generate(**prompt, **options).equal(
+                model.generate(**prompt, **options)
+            )
+    text = str(pyjit.explain(fast, detail="launch"))
+    launches = [
+        part
+        for part in text.split("\n  graph ")
+        if "sizes up to" in part and "graph with updated nodes" in part
+    ]
+    assert launches, text
+    for launch in launches:
+        ((graphs, plain),) = counts(launch)
+        assert 1 <= graphs <= 2 and plain <= 2, launch
