@@ -73,18 +73,23 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
   KernelInfo info = lookup(op.getKernel()), indirect;
   if (op.getIndirectKernel())
     indirect = lookup(*op.getIndirectKernel());
-  unsigned symbols = std::max(info.symbolParameters, indirect.symbolParameters);
+  ArrayRef<int64_t> symbols = info.symbolParameters;
   bool table = info.readsSymbols || indirect.readsSymbols;
-  if (std::max<unsigned>(symbols, table) > blob.numSymbols())
+  if (unsigned(table) > blob.numSymbols() ||
+      llvm::any_of(symbols, [&](int64_t symbol) {
+        return symbol < 0 || symbol >= int64_t(blob.numSymbols());
+      }))
     return op.emitError("its kernel has symbolic sizes, but the program does "
                         "not say what its symbols are (pyjit.symbols)");
-  for (unsigned i = 0; i < symbols; ++i)
-    words.push_back(blob.symbolValue(i));
+  for (int64_t symbol : symbols)
+    words.push_back(blob.symbolValue(symbol));
   if (table)
     words.push_back(blob.symbolSlot());
   unsigned count = words.size();
   uint16_t flags = writesInput(op.getWrites()) ? rt::kStepWritesInput : 0;
-  if (op.getIndirectKernel() && count <= 63) {
+  // Both versions are launched with the same words.
+  if (op.getIndirectKernel() && count <= 63 &&
+      indirect.symbolParameters == info.symbolParameters) {
     int64_t mask = 0;
     for (int64_t i : op.getIndirectAttr().asArrayRef())
       mask |= int64_t(1) << i;

@@ -567,8 +567,9 @@ KernelInfo pyjit::executable::describeKernel(Operation *module,
   read(attribute::kGrain, info.grain, info.symbolicGrain);
   int64_t blocks = 0;
   read(attribute::kBlocks, blocks, info.symbolicBlocks);
-  if (auto count = kernel->getAttrOfType<IntegerAttr>(attribute::kReadsSymbols))
-    info.symbolParameters = count.getInt();
+  if (auto list =
+          kernel->getAttrOfType<DenseI64ArrayAttr>(attribute::kReadsSymbols))
+    info.symbolParameters = list.asArrayRef().vec();
   else
     info.readsSymbols = kernel->hasAttr(attribute::kReadsSymbols);
   describeLaunch(kernel, info);

@@ -25,9 +25,9 @@ struct KernelInfo {
   mlir::AffineExpr symbolicWork, symbolicGrain;
   /// Whether a pointer to the values of the symbols follows the buffers.
   bool readsSymbols = false;
-  /// On a device: how many of the symbols' values follow instead, each as a
-  /// parameter; and the number of blocks where that differs between calls.
-  unsigned symbolParameters = 0;
+  /// On a device: which symbols' values follow instead, each as a parameter;
+  /// and the number of blocks where that differs between calls.
+  std::vector<int64_t> symbolParameters;
   mlir::AffineExpr symbolicBlocks;
   std::string symbol;   ///< in the code, where it is not the function's name
   std::string location; ///< the user's source line, or empty

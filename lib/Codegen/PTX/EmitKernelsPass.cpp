@@ -9,6 +9,7 @@
 #include "pyjit/Codegen/KernelModule.h"
 #include "pyjit/Codegen/PTX/Passes.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -76,7 +77,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       codegen::remarkSchedule(kernel, *domain.graph,
                               [&](raw_ostream &os) { schedule.print(os); });
 
-    KernelFrame frame{{}, domain, schedule, body.inputs, {}, {}, {}, {}, 0, 0};
+    KernelFrame frame{{}, domain, schedule, body.inputs, {}, {}, {}, {}, 0, {}};
     if (failed(readPointers(kernel, frame, body)))
       return failure();
     OpBuilder b(into.getBodyRegion());
@@ -91,6 +92,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       emitBody(frame);
       if (failed(declareEntry(kernel, frame, b)))
         return failure();
+      shareEntry(kernel, frame);
     } else {
       kernel->setAttr(attribute::kSymbol, b.getStringAttr(""));
       kernel->setAttr(attribute::kGrid, b.getDenseI32ArrayAttr({0, 1, 1}));
@@ -191,9 +193,9 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
              << " bytes of shared memory";
     frame.function.setType(b.getFunctionType(
         frame.function.getBody().front().getArgumentTypes(), {}));
-    if (frame.symbols != 0)
+    if (!frame.symbols.empty())
       kernel->setAttr(attribute::kReadsSymbols,
-                      b.getI64IntegerAttr(frame.symbols));
+                      b.getDenseI64ArrayAttr(frame.symbols));
     if (!number)
       kernel->setAttr(attribute::kBlocks,
                       operators::makeSizeArgument(frame.blocks));
@@ -213,13 +215,37 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     return success();
   }
 
+  /// Where another kernel has the same code, this one is launched by that
+  /// entry: layers with sizes of their own have equal kernels but for symbols.
+  void shareEntry(func::FuncOp kernel, KernelFrame &frame) {
+    std::string text, name = frame.function.getName().str();
+    llvm::raw_string_ostream os(text);
+    // Alone: else each one would number and verify all.
+    frame.function->print(os,
+                          OpPrintingFlags().useLocalScope().assumeVerified());
+    os << frame.schedule.toAttr(&getContext()) << frame.sharedBytes;
+    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos;)
+      text.erase(at, name.size());
+    auto [known, isNew] = entries.try_emplace(text, name);
+    if (isNew)
+      return;
+    kernel->setAttr(attribute::kSymbol,
+                    StringAttr::get(&getContext(), known->second));
+    if (frame.sharedBytes != 0)
+      frame.function->getPrevNode()->erase();
+    frame.function.erase();
+  }
+
   void runOnOperation() override {
+    entries.clear();
     auto emitOne = [&](func::FuncOp kernel, ModuleOp into) {
       return emit(kernel, into);
     };
     if (failed(codegen::emitKernels(getOperation(), emitOne)))
       signalPassFailure();
   }
+
+  llvm::StringMap<std::string> entries; ///< by code, without the name
 };
 
 } // namespace

@@ -109,12 +109,15 @@ Value Emitter::blockIndex() {
 }
 
 Value Emitter::symbol(unsigned number) {
-  // A parameter of its own behind the buffers', so that code which needs no
-  // symbol takes none.
+  // A parameter of its own behind the buffers', in the order in which code asks
+  // for them: kernels that differ in which symbols they read have equal code.
   Block *entry = &frame.function.getBody().front();
-  for (; frame.symbols <= number; ++frame.symbols)
+  unsigned place = llvm::find(frame.symbols, number) - frame.symbols.begin();
+  if (place == frame.symbols.size()) {
+    frame.symbols.push_back(number);
     entry->addArgument(b.getI64Type(), frame.function.getLoc());
-  Value value = entry->getArgument(buffers.size() + number);
+  }
+  Value value = entry->getArgument(buffers.size() + place);
   return indexType.isInteger(64)
              ? value
              : arith::TruncIOp::create(b, indexType, value).getResult();

@@ -36,8 +36,8 @@ struct KernelFrame {
   /// Blocks of a launch, of `threads` threads each.
   mlir::AffineExpr blocks;
   int64_t sharedBytes = 0;
-  /// How many of the function's symbols follow the buffers, by value.
-  unsigned symbols = 0;
+  /// Which of the function's symbols follow the buffers, by value.
+  llvm::SmallVector<int64_t> symbols;
 
   void setBlocks(const analysis::Size &units, int64_t perBlock) {
     blocks = units.toExpr(function.getContext()).ceilDiv(perBlock);

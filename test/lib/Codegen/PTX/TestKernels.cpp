@@ -51,7 +51,8 @@ static std::string describe(ModuleOp module, const pyjit::ptx::Code &code) {
     for (bool pointer : kernel.indirect)
       indirect += pointer ? '1' : '0';
     Operation *function = module.lookupSymbol(kernel.function);
-    auto symbols = function->getAttrOfType<IntegerAttr>("pyjit.reads_symbols");
+    auto symbols =
+        function->getAttrOfType<DenseI64ArrayAttr>("pyjit.reads_symbols");
     os << "kernel\t" << kernel.function << '\t' << kernel.name << '\t';
     if (auto blocks = function->getAttrOfType<AffineMapAttr>("pyjit.blocks"))
       os << blocks.getValue().getResult(0);
@@ -59,8 +60,10 @@ static std::string describe(ModuleOp module, const pyjit::ptx::Code &code) {
       os << kernel.grid[0];
     os << '\t' << kernel.block[0] << '\t' << kernel.sharedBytes << '\t'
        << aligned << '\t' << indirect << '\t'
-       << function->getAttr("pyjit.schedule") << '\t'
-       << (symbols ? symbols.getInt() : 0) << '\n';
+       << function->getAttr("pyjit.schedule") << '\t';
+    if (symbols)
+      llvm::interleave(symbols.asArrayRef(), os, ",");
+    os << '\n';
   }
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main || main.isExternal())

@@ -8,7 +8,7 @@
 // CHECK: #[[BLOCKS:.*]] = affine_map<()[s0] -> ((s0 * 64) ceildiv 256)>
 // CHECK-LABEL: func.func private @symbolic(
 // CHECK-SAME: pyjit.blocks = #[[BLOCKS]]
-// CHECK-SAME: pyjit.reads_symbols = 1 : i64
+// CHECK-SAME: pyjit.reads_symbols = array<i64: 0>
 // CHECK: func.func @absf_symbolic(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %[[S:.*]]: i64)
 // CHECK: arith.muli %[[S]], %{{.*}} : i64
 // CHECK: arith.cmpi ult

@@ -84,7 +84,7 @@ class Kernel:
     alignment: list[int]
     indirect: list[bool]
     schedule: str
-    symbols: int
+    symbols: list[int]
 
 
 @dataclass
@@ -142,7 +142,7 @@ class Program:
                     [int(n) for n in alignment.split(",")],
                     [c == "1" for c in indirect],
                     more[0],
-                    int(more[1]),
+                    [int(n) for n in more[1].split(",") if n],
                 )
             elif kind in ("input", "value"):
                 self.types[int(rest[0])] = rest[1]
@@ -197,8 +197,7 @@ class Program:
         pointers = [t.data_ptr() for t in buffers]
         for pointer, alignment in zip(pointers, kernel.alignment, strict=True):
             assert pointer % alignment == 0
-        taken = [int(n) for n in symbols[: kernel.symbols]]
-        assert len(taken) == kernel.symbols
+        taken = [int(symbols[number]) for number in kernel.symbols]
         table = (ctypes.c_void_p * (len(pointers) + len(taken)))(*pointers, *taken)
         for i, indirect in enumerate(kernel.indirect):
             if indirect:
