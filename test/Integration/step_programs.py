@@ -256,6 +256,9 @@ def draw(rng: random.Random, plain: bool = False) -> Program:
     if gradients.count("create_graph=True") > 1:
         # Eager's third derivative of layer norm is wrong (test_double_backward.py).
         layers = [one for one in layers if "LayerNorm" not in one[0] and "Encoder" not in one[0]]  # fmt: skip
+    if any("channels_last" in one[1] for one in layers):
+        # Eager's backward of it reads past its memory, or crashes, where gradients are laid out otherwise.
+        layers = [one for one in layers if "GroupNorm" not in one[0]]
     step = []
     zero = pick(ZERO)
     place = rng.choice(("first", "first", "last", "both", "none"))
