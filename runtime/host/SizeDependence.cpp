@@ -22,10 +22,12 @@ SizeDependence::SizeDependence(const Program &form)
     case PatchKind::KernelBlocks:
       kernels[patch[1]] = true;
       break;
+    case PatchKind::SavedBytes:
+      saves = true;
+      break;
     // A layout's, which stays; the host's.
     case PatchKind::SlotPlace:
     case PatchKind::ArenaBytes:
-    case PatchKind::SavedBytes:
     case PatchKind::KernelGrain:
       break;
     }
@@ -66,7 +68,7 @@ bool SizeDependence::ofCall(const Program &form, const Step &step) const {
 }
 
 std::string SizeDependence::findObstacle(const Program &form) const {
-  if (form.header().savedBytes)
+  if (saves || form.header().savedBytes)
     return "it leaves values for a backward program";
   std::vector<bool> made(form.numSlots());  // by a vendor call of a graph
   std::vector<bool> shown(form.numSlots()); // made, and views, of graphs

@@ -200,3 +200,38 @@ def test_generation(name: str) -> None:
     for launch in launches:
         ((graphs, plain),) = counts(launch)
         assert 1 <= graphs <= 2 and plain <= 2, launch
+
+
+class Looked(torch.nn.Module):
+    """Saves values of the batch's size; what is left of each gradient has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.norm = torch.nn.Embedding(7, 24), torch.nn.LayerNorm(24)
+        self.register_buffer("places", torch.randint(7, (7,)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = x + self.table(self.places)
+        return torch.nn.functional.silu(self.norm(h)) + 0.1 * h.sin()
+
+
+@pytest.mark.parametrize("launch", ["update", "plain", ""])
+def test_training_of_batches_that_differ(launch: str) -> None:
+    """What is saved for the backward lies in a block whose size differs with the batch: no one graph is for all."""
+    model = Looked().double()
+    options = {"launch": launch} if launch else {}
+    fast = pyjit.compile(model, options={"simulated_device": True, **options})
+    for seed, rows in enumerate([3, 3, 2, 3, 2, 3, 3, 2, 4, 3, 5, 4, 4, 2, 5, 9]):
+        torch.manual_seed(seed)
+        x = torch.randn(rows, 7, 24, dtype=torch.float64)
+        found = []
+        for f in (model, fast):
+            model.zero_grad()
+            f(x).square().mean().backward()
+            found.append([p.grad for p in model.parameters()])
+        torch.testing.assert_close(found[1], found[0])
+    text = str(pyjit.explain(fast, detail="launch"))
+    assert "no graph is for several sizes: it leaves values for a backward" in text, (
+        text
+    )
