@@ -366,19 +366,10 @@ bool CapturedGraph::renewNode(KernelNode &entry, void *const *buffers,
   pointers.resize(entry.params.size());
   for (size_t i = 0; i < entry.params.size(); ++i)
     pointers[i] = &entry.params[i];
-  KernelNodeParams params{entry.kernel->function,
-                          s.grid[0],
-                          s.grid[1],
-                          s.grid[2],
-                          s.block[0],
-                          s.block[1],
-                          s.block[2],
-                          s.sharedBytes,
-                          pointers.data(),
-                          nullptr,
-                          nullptr,
-                          nullptr};
-  check(*driver, driver->setKernelParams(exec, entry.node, params),
+  check(*driver,
+        driver->setKernelParams(
+            exec, entry.node,
+            kernelNodeParams(entry.kernel->function, s, pointers.data())),
         entry.kernel->name);
   std::copy_n(s.grid, 3, entry.grid.begin());
   return true;

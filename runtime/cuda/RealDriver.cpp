@@ -383,9 +383,7 @@ public:
   Result addKernelNode(GraphNode *node, Graph graph, GraphNode after,
                        Function function, const LaunchShape &s,
                        void **params) override {
-    KernelNodeParams kernel{function,   s.grid[0],  s.grid[1],  s.grid[2],
-                            s.block[0], s.block[1], s.block[2], s.sharedBytes,
-                            params,     nullptr,    nullptr,    nullptr};
+    KernelNodeParams kernel = kernelNodeParams(function, s, params);
     return as(t.cuGraphAddKernelNode_v2(node, graph, &after, after != nullptr,
                                         &kernel));
   }

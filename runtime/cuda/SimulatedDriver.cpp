@@ -335,19 +335,9 @@ public:
     node->pointers.clear();
     for (uint64_t &word : node->params)
       node->pointers.push_back(&word);
-    const LaunchShape &s = node->shape;
-    *params = {as<FunctionTag>(const_cast<SoftFunction *>(node->function)),
-               s.grid[0],
-               s.grid[1],
-               s.grid[2],
-               s.block[0],
-               s.block[1],
-               s.block[2],
-               s.sharedBytes,
-               node->pointers.data(),
-               nullptr,
-               nullptr,
-               nullptr};
+    *params = kernelNodeParams(
+        as<FunctionTag>(const_cast<SoftFunction *>(node->function)),
+        node->shape, node->pointers.data());
     return kSuccess;
   }
   Result getCopyParams(GraphNode handle, CopyNodeParams *params) override {

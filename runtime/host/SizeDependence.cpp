@@ -22,12 +22,10 @@ SizeDependence::SizeDependence(const Program &form)
     case PatchKind::KernelBlocks:
       kernels[patch[1]] = true;
       break;
-    case PatchKind::SavedBytes:
-      saves = true;
-      break;
     // A layout's, which stays; the host's.
     case PatchKind::SlotPlace:
     case PatchKind::ArenaBytes:
+    case PatchKind::SavedBytes:
     case PatchKind::KernelGrain:
       break;
     }
@@ -68,8 +66,9 @@ bool SizeDependence::ofCall(const Program &form, const Step &step) const {
 }
 
 std::string SizeDependence::findObstacle(const Program &form) const {
-  if (saves || form.header().savedBytes)
-    return "it leaves values for a backward program";
+  for (uint32_t i = 0; i < form.numSlots(); ++i)
+    if (form.slots()[i].flags & kSlotSaved)
+      return "it leaves values for a backward program";
   std::vector<bool> made(form.numSlots());  // by a vendor call of a graph
   std::vector<bool> shown(form.numSlots()); // made, and views, of graphs
   bool inGraph = false;

@@ -4,9 +4,10 @@
 // A vendor call inside a graph reads a copy of an external buffer, because
 // nobody says where in its nodes it keeps an operand's address. Here that is
 // found out, and then the copy is not needed: the graph is captured three times
-// with the operands at other addresses and everything else in its place
-// (pyjit-rt/cuda/Differential.h). Every byte that differs has to be part of an
-// address, and every call has to show each of its operands. Calls of an
+// with the operands at other addresses and everything else in its place, and
+// once more with nothing moved, which shows what differs by itself
+// (pyjit-rt/cuda/Differential.h). Every other byte that differs has to be part
+// of an address, and every call has to show each of its operands. Calls of an
 // operator that does not do so go on reading copies, with the reason.
 //
 // Nothing runs while a GPU's stream is captured, so the operands need addresses
@@ -210,10 +211,9 @@ DeviceExecutor::nodesOfCalls(const Captured &captured) {
     int64_t first = call.before ? indexOf(call.before) + 1 : end,
             last = call.last ? indexOf(call.last) : -1;
     end = std::max(end, last + 1);
-    found.emplace_back(std::pair(first, last));
     // Null: nothing yet, or several nodes side by side.
-    if (!call.last)
-      found.back().reset();
+    found.push_back(call.last ? NodeRange(std::pair(first, last))
+                              : std::nullopt);
   }
   return found;
 }

@@ -39,6 +39,12 @@ std::shared_ptr<TorchExecutor> SymbolicExecutor::makeExecutor(Program special) {
   return executor;
 }
 
+void SymbolicExecutor::handDown(TorchExecutor &made) const {
+  made.onInterrupt(interrupt);
+  if (preferred)
+    made.prefer(*preferred);
+}
+
 std::shared_ptr<TorchExecutor>
 SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
   // Each keeps the tensors that stand for its intermediates, not their memory.
@@ -58,9 +64,7 @@ SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
   TORCH_CHECK(program.specialize(values.data(), special, error),
               "pyjit: ", error);
   std::shared_ptr<TorchExecutor> executor = makeExecutor(std::move(special));
-  executor->onInterrupt(interrupt);
-  if (preferred)
-    executor->prefer(*preferred);
+  handDown(*executor);
   std::lock_guard<std::mutex> guard(instancesLock);
   instances.insert(instances.begin(), {values, executor});
   if (instances.size() > kMaxInstances)
@@ -118,9 +122,7 @@ SymbolicExecutor::makeRoom(const std::vector<int64_t> &values,
   std::shared_ptr<DeviceExecutor> executor = DeviceExecutor::create(
       std::move(special), kernels, {values, capacity}, error, sizes);
   TORCH_CHECK(executor, "pyjit: ", error);
-  executor->onInterrupt(interrupt);
-  if (preferred)
-    executor->prefer(*preferred);
+  handDown(*executor);
   return executor;
 }
 

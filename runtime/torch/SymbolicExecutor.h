@@ -52,6 +52,8 @@ private:
   std::shared_ptr<TorchExecutor>
   executorFor(const std::vector<int64_t> &values);
   std::shared_ptr<TorchExecutor> makeExecutor(Program special);
+  /// Of one that was made: what callers have asked of this one.
+  void handDown(TorchExecutor &made) const;
   bool sharesGraphs() const;
   /// Null where too many were made.
   std::shared_ptr<DeviceExecutor> roomFor(const std::vector<int64_t> &values);

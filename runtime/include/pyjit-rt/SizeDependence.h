@@ -30,7 +30,6 @@ private:
   std::string findObstacle(const Program &form) const;
 
   std::vector<bool> words, slots, kernels, places;
-  bool saves = false; ///< for a backward program, in a block of some size
   std::string why;
 };
 

@@ -89,6 +89,14 @@ struct LaunchShape {
   unsigned grid[3], block[3], sharedBytes;
 };
 
+/// A kernel node's parameters; `params` as in `launchKernel`.
+inline KernelNodeParams kernelNodeParams(Function function,
+                                         const LaunchShape &s, void **params) {
+  return {function,   s.grid[0],  s.grid[1],  s.grid[2],
+          s.block[0], s.block[1], s.block[2], s.sharedBytes,
+          params,     nullptr,    nullptr,    nullptr};
+}
+
 /// A kernel of a simulated device: a function of the host.
 struct HostKernel {
   std::string name;
