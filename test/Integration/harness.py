@@ -12,6 +12,7 @@ import functools
 import linecache
 import math
 import random
+import threading
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -43,6 +44,25 @@ def attempt(f: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
         return f(*args, **kwargs)
     except Exception as error:
         return Raised(error)
+
+
+def in_threads(work: Callable[..., None], arguments: Iterable[tuple[Any, ...]]) -> None:
+    """Calls ``work`` with each tuple of arguments in a thread of its own; raises what the first of them raised."""
+    raised: list[Exception] = []
+
+    def run(*args: Any) -> None:
+        try:
+            work(*args)
+        except Exception as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=args) for args in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]
 
 
 def module_of(source: str) -> types.ModuleType:

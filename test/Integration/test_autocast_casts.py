@@ -4,13 +4,12 @@ together, with one node. What eager code in the region sees of them, and gradien
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pyjit
 import pytest
 import torch
-from Integration.harness import Compile, Steps, attempt, scenario, values
+from Integration.harness import Compile, Steps, attempt, in_threads, scenario, values
 from torch import nn
 
 REGION = {"device_type": "cpu", "dtype": torch.bfloat16}
@@ -185,9 +184,5 @@ def test_threads() -> None:
             if not torch.allclose(out.float(), want.float(), rtol=0.02, atol=0.02):
                 wrong.append(out)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, (() for _ in range(4)))
     assert not wrong

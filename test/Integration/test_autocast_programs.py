@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import Any
 
 import pyjit
 import torch
 from Integration.autocasting import linear, network, region, taken, whole
-from Integration.harness import Compile, Steps, attempt, scenario
+from Integration.harness import Compile, Steps, attempt, in_threads, scenario
 from torch import nn
 
 # Programs
@@ -283,11 +282,7 @@ def test_threads() -> None:
             if have.dtype != want.dtype or not torch.equal(have, want):
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, ((n,) for n in range(4)))
     assert not wrong
     # Calls that come while another thread's is recorded run in eager.
     assert pyjit.stats(f)["hits"] > 30

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 import pyjit
 import pytest
 import torch
+from Integration.harness import in_threads
 from pyjit import _modules
 from torch import nn
 
@@ -282,11 +282,7 @@ def test_threads() -> None:
             if not torch.allclose(y, expected):
                 wrong.append(y)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, (() for _ in range(4)))
     assert not wrong and hits(fast) > 0
 
 

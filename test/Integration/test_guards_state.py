@@ -7,7 +7,7 @@ import contextvars
 import threading
 
 import torch
-from Integration.harness import Compile, Steps, scenario, values
+from Integration.harness import Compile, Steps, in_threads, scenario, values
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -430,11 +430,7 @@ def test_two_threads_at_once(compile: Compile) -> Steps:
                 for i in range(20)
             ]
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, ((i,) for i in range(4)))
     yield [results[i] for i in range(4)]
     yield f(values(16))
     yield f(values(16))

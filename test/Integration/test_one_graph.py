@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from Integration import generating
+from Integration.harness import in_threads
 from torch.nn import functional
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -170,11 +170,7 @@ def test_threads() -> None:
                 except Exception as error:
                     wrong.append(repr(error))
 
-    threads = [threading.Thread(target=work, args=(4 + 25 * k,)) for k in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, ((4 + 25 * k,) for k in range(3)))
     assert not wrong, wrong[0]
 
 

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import threading
-
 import pyjit
 import pytest
 import symbolic_cases
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from Integration.harness import in_threads
 
 
 def compiled(f: object, **options: str) -> object:
@@ -149,9 +148,5 @@ def test_threads_with_sizes_of_their_own() -> None:
             except AssertionError as error:
                 wrong.append(str(error))
 
-    threads = [threading.Thread(target=work, args=(5 + 15 * k,)) for k in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, ((5 + 15 * k,) for k in range(3)))
     assert not wrong, wrong[0]

@@ -11,7 +11,7 @@ from typing import Any
 import pyjit
 import pytest
 import torch
-from Integration.harness import Compile, Steps, attempt, scenario, values
+from Integration.harness import Compile, Steps, attempt, in_threads, scenario, values
 from Integration.training import gradients, leaf, perceptron
 from torch import nn
 
@@ -319,11 +319,7 @@ def test_threads_at_once() -> None:
             (want,) = torch.autograd.grad(m(x).sum(), x)
             found.append(torch.equal(have, want) or (have, want))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, (() for _ in range(4)))
     assert len(found) == 80
     for entry in found:
         if entry is not True:

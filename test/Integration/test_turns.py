@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pyjit
 import pyjit._comparison
 import pytest
 import torch
-from Integration.harness import values
+from Integration.harness import in_threads, values
 
 pytestmark = [
     pytest.mark.alone,
@@ -355,11 +354,7 @@ def test_threads(faulty: Faulty) -> None:
             if not torch.allclose(f(x), torch.relu((x + 1).cumsum(0))):
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(1000 * k,)) for k in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, ((1000 * k,) for k in range(3)))
     assert not wrong
     assert answers(f), pyjit.stats(f)
 
