@@ -120,6 +120,7 @@ static void planForDevice(OpPassManager &function, bool simulated) {
   function.addPass(library::createPlanLossesPass());
   function.addPass(library::createBatchLinearsPass());
   function.addPass(library::createMergeLinearsPass());
+  function.addPass(library::createPlanMatvecsPass());
   if (!simulated)
     function.addPass(library::createPlanEpiloguesPass());
 }

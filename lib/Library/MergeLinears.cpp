@@ -142,8 +142,12 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
         biases.push_back(bias);
       total += typeOf(weights.back()).getDimSize(0);
     }
-    // What each result is of the merged one, and whether its readers mind.
     auto result = typeOf(group.front()->getResult(0));
+    int64_t bytes = total * typeOf(weights.front()).getDimSize(1) *
+                    (result.getElementTypeBitWidth() / 8);
+    if (bytes > maxBytes)
+      return;
+    // What each result is of the merged one, and whether its readers mind.
     SmallVector<int64_t> shape(result.getShape());
     shape.back() = total;
     auto merged = RankedTensorType::get(shape, result.getElementType());

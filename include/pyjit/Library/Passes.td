@@ -55,8 +55,10 @@ def MergeLinearsPass : Pass<"library-merge-linears", "::mlir::func::FuncOp"> {
     `aten::linear` calls of one input (query, key and value of attention, gate and
     up of a gated layer) become one call on the joined weights, of which each
     result is a slice. Only where every reader can read the slice as it lies, and
-    for at most `max-rows` rows: many rows fill a GPU by themselves. Joining the
-    weights is left to `library-hoist-parameters`.
+    for at most `max-rows` rows: many rows fill a GPU by themselves. Joined weights
+    lie beside the originals, so that they are at most `max-bytes` large: a matmul
+    that reads more takes longer than the launch that joining saves. Joining is
+    left to `library-hoist-parameters`.
 
     ```mlir
     func.func @f(%x: tensor<4x8xf32>, %v: tensor<2x8xf32> {pyjit.param}, %w: tensor<3x8xf32> {pyjit.param}) -> (tensor<4x2xf32>, tensor<4x3xf32>) {
@@ -78,7 +80,9 @@ def MergeLinearsPass : Pass<"library-merge-linears", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
   let options = [
     Option<"maxRows", "max-rows", "int64_t", "2048",
-           "Most rows of an input whose matmuls are merged">
+           "Most rows of an input whose matmuls are merged">,
+    Option<"maxBytes", "max-bytes", "int64_t", "8388608",
+           "Most bytes of weights that are joined into one">
   ];
 }
 
@@ -348,6 +352,39 @@ def PlanMatmulsPass : Pass<"library-plan-matmuls", "::mlir::func::FuncOp"> {
   ];
   let statistics = [
     Statistic<"numMatmuls", "matmuls", "Matmuls that became kernels">
+  ];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def PlanMatvecsPass : Pass<"library-plan-matvecs", "::mlir::func::FuncOp"> {
+  let summary = "Matmuls of one row as kernels of our own";
+  let description = [{
+    `aten::linear`, `addmm`, `mm`, `bmm` or `matmul` of one row (for each weight of
+    a batch) in float32, float16 or bfloat16 becomes a sum of products in f32,
+    which is fused and scheduled like any other reduction: it reads each element of
+    the weight once, where it is. Sizes may be symbols.
+
+    ```mlir
+    func.func @f(%x: tensor<1x8xf16>, %w: tensor<16x8xf16> {pyjit.param}) -> tensor<1x16xf16> {
+      %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<1x8xf16>, tensor<16x8xf16>) -> tensor<1x16xf16>
+      return %0 : tensor<1x16xf16>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = linalg.generic ins(%x, %w) ...  // += x[m, k] * w[n, k]
+    %1 = tssa.aten "aten::to.dtype"(%0, 5 : i64, false, false, none)
+    ```
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", "false",
+           "Say why a matmul stays a vendor call">
+  ];
+  let statistics = [
+    Statistic<"numMatvecs", "matvecs", "Calls that became kernels">
   ];
   let dependentDialects = ["::pyjit::tssa::TSSADialect",
                            "::mlir::arith::ArithDialect",

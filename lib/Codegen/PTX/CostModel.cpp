@@ -172,15 +172,15 @@ static Schedule chooseColumn(const Domain &domain, const Machine &machine) {
     schedule.lanes /= 2;
   schedule.threads = 256;
   schedule.group = 8;
-  // More than 512 threads leave each too few registers.
-  while (schedule.group < 16 &&
+  while (schedule.group < 32 &&
          domain.rows / schedule.lanes * schedule.group <
              machine.multiprocessors * 512 &&
          domain.rowElements > schedule.group * 4)
     schedule.group *= 2;
   while (schedule.group > 1 && domain.rowElements < schedule.group)
     schedule.group /= 2;
-  schedule.threads = std::max(256u, schedule.group * 32);
+  // More than 512 threads leave each too few registers.
+  schedule.threads = std::clamp(schedule.group * 32, 256u, 512u);
   while (schedule.lanes > 1 && columnBytes(schedule, domain) > 48 << 10)
     schedule.lanes /= 2;
   while (schedule.group > 1 && columnBytes(schedule, domain) > 48 << 10) {
@@ -210,11 +210,12 @@ int64_t chooseParts(const Domain &domain, const Schedule &schedule,
   int64_t blocks = llvm::divideCeil(
       columns ? domain.rows / schedule.lanes : domain.rows, groups);
   int64_t busy = std::min<int64_t>(blocks, machine.multiprocessors);
-  // Microseconds: what one multiprocessor and what all of them take from
-  // memory, and what a further launch costs.
-  constexpr double perMultiprocessor = 33e3, launch = 3;
-  double once = bytes / (perMultiprocessor * busy);
-  double twice = bytes / (perMultiprocessor * machine.multiprocessors) + launch;
+  // Bytes that a multiprocessor takes from memory in a microsecond, where all
+  // of them read and where one block of each does: columns are read in pieces
+  // of a few sectors. Microseconds that a further launch costs.
+  constexpr double rate = 33e3, columnRate = 18e3, launch = 3;
+  double once = bytes / ((columns ? columnRate : rate) * busy);
+  double twice = bytes / (rate * machine.multiprocessors) + launch;
   if (twice >= once)
     return 1;
   int64_t wanted = llvm::divideCeil(4 * machine.multiprocessors, blocks);

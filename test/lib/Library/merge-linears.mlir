@@ -59,3 +59,15 @@ func.func @kept(%x: tensor<6x8xf16>, %y: tensor<6x8xf16>, %q: tensor<8x8xf16> {p
   %7 = tssa.aten "aten::linear"(%y, %k, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
   return %0, %5, %6, %2 : tensor<6x8xf16>, tensor<48xf16>, tensor<6x8xf16>, tensor<6x8xf16>
 }
+
+// A copy of 9 MB beside the originals would cost more than the launch that it saves.
+// CHECK-LABEL: func.func @large
+// CHECK-NOT: aten::cat
+// CHECK-COUNT-2: aten::linear
+func.func @large(%x: tensor<4x1024xf32>, %v: tensor<1024x1024xf32> {pyjit.param}, %w: tensor<1280x1024xf32> {pyjit.param}) -> (tensor<4x1024xf32>, tensor<4x1280xf32>) {
+  %0 = tssa.aten "aten::linear"(%x, %v, none) : (tensor<4x1024xf32>, tensor<1024x1024xf32>) -> tensor<4x1024xf32>
+  %1 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<4x1024xf32>, tensor<1280x1024xf32>) -> tensor<4x1280xf32>
+  %2 = tssa.aten "aten::exp"(%0) : (tensor<4x1024xf32>) -> tensor<4x1024xf32>
+  %3 = tssa.aten "aten::exp"(%1) : (tensor<4x1280xf32>) -> tensor<4x1280xf32>
+  return %2, %3 : tensor<4x1024xf32>, tensor<4x1280xf32>
+}
