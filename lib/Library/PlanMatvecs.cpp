@@ -60,7 +60,9 @@ std::optional<Matvec> matchOperands(tssa::AtenOp op) {
   return std::nullopt;
 }
 
-bool isFloat(Type type) { return type.isF32() || type.isF16() || type.isBF16(); }
+bool isFloat(Type type) {
+  return type.isF32() || type.isF16() || type.isBF16();
+}
 
 struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
   using PlanMatvecsPassBase::PlanMatvecsPassBase;
@@ -95,7 +97,8 @@ struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
       if (d < batch ? weight[d] != rows[d] : !rows[d].is(1))
         return d < batch ? "a batch that is broadcast" : "several rows";
     }
-    Size in = weight[batch + call.turned], columns = weight[batch + !call.turned];
+    Size in = weight[batch + call.turned],
+         columns = weight[batch + !call.turned];
     if (in != rows.back() || columns != out.back())
       return "sizes that do not fit";
     if (in.is(0))

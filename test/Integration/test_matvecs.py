@@ -44,7 +44,11 @@ def test_linear(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     def f(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return functional.linear(x, w, b).relu()
 
-    x, w, b = draw(*shape, dtype=dtype), draw(40, 96, dtype=dtype), draw(40, dtype=dtype)
+    x, w, b = (
+        draw(*shape, dtype=dtype),
+        draw(40, 96, dtype=dtype),
+        draw(40, dtype=dtype),
+    )
     check(f, (x, w, b), kernels=len(shape) > 1)
 
 
@@ -55,7 +59,9 @@ def test_conv1d(dtype: torch.dtype) -> None:
     def f(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return functional.gelu(torch.addmm(b, x, w), approximate="tanh")
 
-    check(f, (draw(1, 96, dtype=dtype), draw(96, 40, dtype=dtype), draw(40, dtype=dtype)))
+    check(
+        f, (draw(1, 96, dtype=dtype), draw(96, 40, dtype=dtype), draw(40, dtype=dtype))
+    )
 
 
 @pytest.mark.parametrize("form", [torch.mm, torch.matmul])
