@@ -73,7 +73,13 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
   KernelInfo info = lookup(op.getKernel()), indirect;
   if (op.getIndirectKernel())
     indirect = lookup(*op.getIndirectKernel());
-  ArrayRef<int64_t> symbols = info.symbolParameters;
+  ArrayRef<int64_t> symbols = info.symbolParameters,
+                    more = indirect.symbolParameters;
+  // One list serves both versions: a launch may give more than a kernel takes,
+  // and the number of blocks may ask for symbols that no element does.
+  bool sameWords = more.take_front(symbols.size()) == symbols;
+  if (sameWords)
+    symbols = more;
   bool table = info.readsSymbols || indirect.readsSymbols;
   if (unsigned(table) > blob.numSymbols() ||
       llvm::any_of(symbols, [&](int64_t symbol) {
@@ -87,12 +93,15 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
     words.push_back(blob.symbolSlot());
   unsigned count = words.size();
   uint16_t flags = writesInput(op.getWrites()) ? rt::kStepWritesInput : 0;
-  // Both versions are launched with the same words.
-  if (op.getIndirectKernel() && count <= 63 &&
-      indirect.symbolParameters == info.symbolParameters) {
+  if (op.getIndirectKernel() && count <= 63 && sameWords) {
     int64_t mask = 0;
     for (int64_t i : op.getIndirectAttr().asArrayRef())
       mask |= int64_t(1) << i;
+    if (indirect.deviceSizes) {
+      flags |= rt::kStepDeviceSizes;
+      for (size_t i = 0; i < symbols.size(); ++i)
+        mask |= int64_t(1) << (op->getNumOperands() + i);
+    }
     words.push_back(blob.addKernel(*op.getIndirectKernel(), lookup));
     words.push_back(mask);
     flags |= rt::kStepIndirect;

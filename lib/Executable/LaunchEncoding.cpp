@@ -572,6 +572,7 @@ KernelInfo pyjit::executable::describeKernel(Operation *module,
     info.symbolParameters = list.asArrayRef().vec();
   else
     info.readsSymbols = kernel->hasAttr(attribute::kReadsSymbols);
+  info.deviceSizes = kernel->hasAttr(attribute::kDeviceSizes);
   describeLaunch(kernel, info);
   return info;
 }

@@ -418,6 +418,7 @@ unsigned CapturedGraph::update(void *const *buffers) {
   for (VendorNode &entry : libraries)
     touched += renewNode(entry, buffers, all);
   renewAll = false;
+  renewed = touched;
   return touched;
 }
 

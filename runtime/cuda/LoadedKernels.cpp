@@ -188,6 +188,9 @@ bool LoadedKernels::load(const Program &program,
       kernel.align.assign(list + 1, list + 1 + list[0]);
     }
   }
+  for (uint32_t i = 0; i < program.numSteps(); ++i)
+    if (const Step &step = program.steps()[i]; step.flags & kStepDeviceSizes)
+      kernels[program.ints()[step.b + step.c]].deviceSizes = true;
   writer.name = "pyjit_write_table";
   writer.shape = {{1, 1, 1}, {kTableWords, 1, 1}, 0};
   if (driver->isSimulated())
@@ -266,11 +269,17 @@ static int64_t workOf(const LaunchShape &shape) {
 bool LoadedKernels::resize(const Program &program, std::string &error) {
   for (uint32_t i = 0; i < kernels.size(); ++i) {
     const Kernel &source = program.kernels()[i];
-    if (driver->isSimulated())
-      setWork(kernels[i].shape, source.work);
-    else
-      std::copy_n(source.grid, 3, kernels[i].shape.grid);
-    if (!findFunction(kernels[i], error))
+    LoadedKernel &kernel = kernels[i];
+    if (driver->isSimulated()) {
+      (*works)[i] = source.work;
+      int64_t before = kernel.deviceSizes ? workOf(kernel.shape) : 0;
+      setWork(kernel.shape, std::max(before, source.work));
+    } else {
+      unsigned before = kernel.deviceSizes ? kernel.shape.grid[0] : 0;
+      std::copy_n(source.grid, 3, kernel.shape.grid);
+      kernel.shape.grid[0] = std::max(before, kernel.shape.grid[0]);
+    }
+    if (!findFunction(kernel, error))
       return false;
   }
   return true;
@@ -316,36 +325,41 @@ bool LoadedKernels::loadFunctions(const Program &program,
   // Which buffers a kernel takes, and which of them through a word, stands on
   // the steps.
   std::vector<HostKernel> host(kernels.size());
+  works = std::make_shared<std::vector<int64_t>>();
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
     if (step.kind != StepKind::Kernel)
       continue;
-    auto make = [&](uint32_t index, uint64_t indirect) {
+    auto make = [&](uint32_t index, uint64_t indirect, bool deviceSizes) {
       KernelFn function = functions[index];
       unsigned count = step.c;
-      host[index] = {kernels[index].name,
-                     [=](const uint64_t *params, const LaunchShape &shape) {
-                       std::vector<void *> buffers(count);
-                       for (unsigned k = 0; k < count; ++k)
-                         buffers[k] =
-                             indirect >> k & 1
-                                 ? *reinterpret_cast<void **>(params[k])
-                                 : reinterpret_cast<void *>(params[k]);
-                       function(buffers.data(), 0, workOf(shape));
-                     },
-                     count,
-                     // The indirect version relies on what the kernel relies
-                     // on, of the addresses that its words hold.
-                     kernels[step.a].align, indirect};
+      host[index] = {
+          kernels[index].name,
+          [=, now = works](const uint64_t *params, const LaunchShape &shape) {
+            std::vector<void *> buffers(count);
+            for (unsigned k = 0; k < count; ++k)
+              buffers[k] = indirect >> k & 1
+                               ? *reinterpret_cast<void **>(params[k])
+                               : reinterpret_cast<void *>(params[k]);
+            int64_t work = workOf(shape);
+            if (deviceSizes) // the others leave
+              work = std::min(work, (*now)[index]);
+            function(buffers.data(), 0, work);
+          },
+          count,
+          // The indirect version relies on what the kernel relies
+          // on, of the addresses that its words hold.
+          kernels[step.a].align, indirect};
     };
-    make(step.a, 0);
+    make(step.a, 0, false);
     if (step.flags & kStepIndirect)
-      make(program.ints()[step.b + step.c],
-           program.ints()[step.b + step.c + 1]);
+      make(program.ints()[step.b + step.c], program.ints()[step.b + step.c + 1],
+           step.flags & kStepDeviceSizes);
   }
   for (uint32_t i = 0; i < kernels.size(); ++i) {
     host[i].name = kernels[i].name;
-    setWork(kernels[i].shape, program.kernels()[i].work);
+    works->push_back(program.kernels()[i].work);
+    setWork(kernels[i].shape, works->back());
   }
   host.push_back(tableWriterFunction());
   code = std::make_shared<LoadedCode>(driver);

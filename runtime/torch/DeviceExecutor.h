@@ -169,6 +169,7 @@ private:
 
   bool runNow(const at::Tensor *inputs, const at::Tensor *cached,
               const Results &results);
+  void reserveBlocks();
   void adapt(const std::vector<int64_t> &symbols);
   void adapt(Instance &instance, cuda::Stream stream);
   void warmUp(Instance &instance, cuda::Stream stream);
@@ -246,6 +247,7 @@ private:
   cuda::Address addressOf(uint32_t slot, Variant variant,
                           const Instance &instance) const;
   bool isMoving(uint32_t slot) const;
+  Origin tableEntry(uint32_t slot) const;
 
   bool runNext(Instance &instance, const at::Tensor *inputs,
                const at::Tensor *cached, const Results &results,

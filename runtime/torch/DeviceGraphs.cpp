@@ -41,6 +41,14 @@ cuda::Address DeviceExecutor::addressOf(uint32_t slot, Variant variant,
   return {address, origin.slot, origin.offset};
 }
 
+/// What a word of a table holds for a slot: an external's address, a place in
+/// one, or a number.
+DeviceExecutor::Origin DeviceExecutor::tableEntry(uint32_t slot) const {
+  if (program.slots()[slot].flags & kSlotValue || variesInPlace(slot))
+    return {int32_t(slot), 0};
+  return origins[slot];
+}
+
 DeviceExecutor::Captured *DeviceExecutor::graphFor(uint32_t number,
                                                    Variant variant,
                                                    Instance &instance,
@@ -231,7 +239,7 @@ void DeviceExecutor::addVendorCalls(Captured &captured, uint32_t begin,
     captured.graph.addGraph(graph);
 }
 
-/// One word for each external address that a kernel reads indirectly.
+/// One word for each address or number that a kernel reads indirectly.
 void DeviceExecutor::prepareTable(Captured &captured, const GraphInfo &info,
                                   Instance &instance) {
   for (uint32_t i = info.begin; i < info.end; ++i) {
@@ -240,7 +248,7 @@ void DeviceExecutor::prepareTable(Captured &captured, const GraphInfo &info,
       continue;
     const int64_t *words = program.ints() + step.b;
     for (uint32_t k = 0; k < step.c; ++k) {
-      const Origin &origin = origins[words[k]];
+      const Origin origin = tableEntry(words[k]);
       auto same = [&](const Origin &entry) {
         return entry.slot == origin.slot && entry.offset == origin.offset;
       };
@@ -355,7 +363,7 @@ void DeviceExecutor::captureKernel(Captured &captured, const Step &step,
       params.push_back(addressOf(words[k], variant, instance));
       continue;
     }
-    const Origin &origin = origins[words[k]];
+    const Origin origin = tableEntry(words[k]);
     auto entry = std::find_if(
         captured.entries.begin(), captured.entries.end(), [&](const Origin &e) {
           return e.slot == origin.slot && e.offset == origin.offset;

@@ -4,8 +4,10 @@
 // The arena is laid out for as much as fits into it, so that every buffer stays
 // where it is. A call of other sizes writes them into the program; a replay
 // then renews the nodes that hold one: a kernel's grid and the numbers that it
-// takes, a copy's bytes, places that views of those sizes begin at. Vendor
-// calls are the same for all sizes (`SizeDependence::obstacle`).
+// takes, a copy's bytes, places that views of those sizes begin at. With a
+// table kernels find all of that in device memory, and one grid serves all
+// sizes for which there is room. Vendor calls are the same for all sizes
+// (`SizeDependence::obstacle`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +26,27 @@ DeviceExecutor::create(Program program, std::vector<KernelFn> kernels,
   if (!executor)
     return nullptr;
   executor->sizesNow = std::move(sizes);
-  // Copies of externals, and a table of their addresses, are of one size.
-  constexpr uint32_t kRenewed =
-      1u << unsigned(Variant::Plain) | 1u << unsigned(Variant::Update);
+  executor->reserveBlocks();
+  // Copies of externals are of one size.
+  constexpr uint32_t kRenewed = 1u << unsigned(Variant::Plain) |
+                                1u << unsigned(Variant::Table) |
+                                1u << unsigned(Variant::Update);
   executor->choice.emplace(executor->program.header().variants & kRenewed,
                            /*dropSlow=*/false);
   return executor;
+}
+
+/// Kernels that read their sizes on the device get as many blocks as the
+/// largest sizes take, which none of those sizes has to renew. Where that is
+/// more than a launch can have, grids grow with the calls.
+void DeviceExecutor::reserveBlocks() {
+  const int64_t *capacity = sizesNow->capacity.data();
+  Program largest;
+  std::string ignored;
+  if (!shared->form->specialize(capacity, capacity, largest, ignored))
+    return;
+  loaded.resize(largest, ignored);
+  loaded.resize(program, ignored);
 }
 
 bool DeviceExecutor::runWith(const std::vector<int64_t> &symbols,

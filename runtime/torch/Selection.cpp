@@ -119,7 +119,9 @@ std::string DeviceExecutor::report() const {
         continue;
       text += "  graph of " + std::to_string(captured->graph.numNodes()) +
               " nodes, " + std::to_string(captured->graph.numExternalNodes()) +
-              " of them renewed where addresses change\n";
+              " of them renewed where addresses change, " +
+              std::to_string(captured->graph.numRenewedNodes()) +
+              " in the last call\n";
       if (size_t count = captured->graph.numPatchedOperands())
         text += "  operands of vendor calls patched in place: " +
                 std::to_string(count) + "\n";

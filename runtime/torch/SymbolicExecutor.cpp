@@ -79,8 +79,7 @@ SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
 /// A way of launching that is asked for may be one that no replay renews.
 bool SymbolicExecutor::sharesGraphs() const {
   return dependence && dependence->obstacle().empty() &&
-         (!preferred || *preferred == Variant::Plain ||
-          *preferred == Variant::Update);
+         (!preferred || *preferred != Variant::Copy);
 }
 
 /// What to lay the memory out for: more than is asked for now, so that sizes

@@ -66,13 +66,24 @@ def step(length: int) -> tuple:
     return tuple(torch.randn(shape, generator=generator) for shape in shapes)
 
 
-def test_lengths_that_grow() -> None:
-    text = check(attend, step, range(5, 50), launch="update")
+RENEWED = {"update": "graph with updated nodes", "table": "graph with a table"}
+
+
+def renewed(text: str) -> list[int]:
+    """How many nodes the last replay of each graph has renewed."""
+    return [int(n) for n in re.findall(r"change, (\d+) in the last call", text)]
+
+
+@pytest.mark.parametrize("launch", RENEWED)
+def test_lengths_that_grow(launch: str) -> None:
+    text = check(attend, step, range(5, 50), launch=launch)
     assert counts(text) == [(1, 1)], text
-    assert "sizes up to 64: launch: graph with updated nodes" in text, text
+    assert f"sizes up to 64: launch: {RENEWED[launch]}" in text, text
     assert "patched in place: 2" in text, text
+    # Of a table: the node that writes it and the two vendor calls.
+    assert renewed(text) <= [3] if launch == "table" else renewed(text) >= [5], text
     # A size that has no room makes room for more, and what it replaces goes.
-    text = check(attend, step, range(5, 140), launch="update")
+    text = check(attend, step, range(5, 140), launch=launch)
     assert counts(text) == [(3, 1)], text
     assert text.count("launch: ") == 1, text
 
@@ -85,9 +96,12 @@ def test_lengths_that_are_measured() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(2, 150), min_size=3, max_size=12), st.booleans())
-def test_any_lengths(lengths: list[int], updated: bool) -> None:
-    check(attend, step, lengths, **({"launch": "update"} if updated else {}))
+@given(
+    st.lists(st.integers(2, 150), min_size=3, max_size=12),
+    st.sampled_from([None, *RENEWED]),
+)
+def test_any_lengths(lengths: list[int], launch: str | None) -> None:
+    check(attend, step, lengths, **({"launch": launch} if launch else {}))
 
 
 def many_kinds(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -102,30 +116,45 @@ def rows(length: int) -> tuple:
     return tuple(torch.randn(length, 64, generator=generator) for _ in range(2))
 
 
-@pytest.mark.parametrize("launch", ["plain", "update"])
+@pytest.mark.parametrize("launch", ["plain", *RENEWED])
 def test_many_kinds(launch: str) -> None:
     lengths = [7, 5, 2, 3, 2, 9, 2, 4, 30, 70, 2, 69, 64, 5]
     text = check(many_kinds, rows, lengths, launch=launch)
     assert counts(text), text
 
 
-def test_two_sizes() -> None:
+@pytest.mark.parametrize("launch", RENEWED)
+def test_two_sizes(launch: str) -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> Any:
         return torch.cat([x, y], 0).softmax(0), x.sum(1)[:, None] * y.sum(1) + 1
 
     def make(number: int) -> tuple:
         return torch.randn(2 + number % 37, 8), torch.randn(2 + number % 11, 8)
 
-    text = check(f, make, range(2, 120), launch="update")
+    text = check(f, make, range(2, 120), launch=launch)
     assert counts(text) == [(1, 1)], text
 
 
-def test_inputs_that_are_written() -> None:
+@pytest.mark.parametrize("launch", RENEWED)
+def test_sizes_that_are_differences(launch: str) -> None:
+    """A smaller size may ask for more: what is left of a fixed one."""
+
+    def f(x: torch.Tensor, n: torch.Tensor) -> Any:
+        left = x[n.shape[0] :]
+        return left * 2 + 1, left.sum(1), left.exp().t().contiguous()
+
+    x = torch.randn(300, 8)
+    lengths = [250, 251, 290, 60, 3, 2, 140, 297, 5]
+    check(f, lambda n: (x, torch.empty(n)), lengths, launch=launch)
+
+
+@pytest.mark.parametrize("launch", RENEWED)
+def test_inputs_that_are_written(launch: str) -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.mul_(2).add_(y)
         return x.sum(0)
 
-    fast, kept = compiled(f, launch="update"), []
+    fast, kept = compiled(f, launch=launch), []
     with torch.no_grad():
         for length in [3, *range(2, 30), 9, 4]:
             x, y = rows(length)
@@ -148,14 +177,14 @@ def test_a_library_call_that_differs() -> None:
     assert "no graph is for several sizes: aten::" in text, text
 
 
-@pytest.mark.parametrize("launch", ["copy", "table"])
-def test_another_way_of_launching(launch: str) -> None:
-    text = check(attend, step, 3 * [5, 6, 7, 8], launch=launch)
+def test_another_way_of_launching() -> None:
+    text = check(attend, step, 3 * [5, 6, 7, 8], launch="copy")
     assert not counts(text), text
 
 
-def test_threads() -> None:
-    fast = compiled(attend, launch="update")
+@pytest.mark.parametrize("launch", RENEWED)
+def test_threads(launch: str) -> None:
+    fast = compiled(attend, launch=launch)
     with torch.no_grad():
         for length in (5, 6):
             fast(*step(length))
@@ -174,11 +203,12 @@ def test_threads() -> None:
     assert not wrong, wrong[0]
 
 
+@pytest.mark.parametrize("launch", RENEWED)
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2", "qwen3"])
-def test_generation(name: str) -> None:
+def test_generation(name: str, launch: str) -> None:
     """transformers' generate with the dynamic cache: a length a token."""
     model = generating.build(name)
-    fast = compiled(model, launch="update")
+    fast = compiled(model, launch=launch)
     options = {"min_new_tokens": 44, "max_new_tokens": 44, "do_sample": False}
     prompt = generating.prompt(model, batch=1)
     with torch.no_grad():
@@ -190,7 +220,7 @@ def test_generation(name: str) -> None:
     launches = [
         part
         for part in text.split("\n  graph ")
-        if "sizes up to" in part and "graph with updated nodes" in part
+        if "sizes up to" in part and RENEWED[launch] in part
     ]
     assert launches, text
     for launch in launches:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""One captured graph for calls of many sizes on a GPU: grids, numbers and addresses are renewed in its nodes."""
+"""One captured graph for calls of many sizes on a GPU: grids, numbers and addresses are renewed in its nodes, or in a table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def step(length: int, dtype: torch.dtype) -> tuple:
     return make(2, 8, 1, 64), *caches, make(2, 2, 1, 64), make(512, 64) / 20
 
 
-@pytest.mark.parametrize("launch", [None, "plain", "update"])
+@pytest.mark.parametrize("launch", [None, "plain", "update", "table"])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_lengths(dtype: torch.dtype, launch: str | None) -> None:
     fast = pyjit.compile(attend, options={"launch": launch} if launch else {})
@@ -56,13 +56,14 @@ def test_lengths(dtype: torch.dtype, launch: str | None) -> None:
         text = report(fast, step(6, dtype))
     ((graphs, plain),) = counts(text)
     assert graphs <= 4, text
-    if launch == "update":
+    if launch in ("update", "table"):
         assert graphs >= 1 and plain <= 2, text
 
 
-def test_streams() -> None:
+@pytest.mark.parametrize("launch", ["update", "table"])
+def test_streams(launch: str) -> None:
     """Each has a graph and memory of its own; sizes are written while the others' launches run."""
-    fast = pyjit.compile(attend, options={"launch": "update"})
+    fast = pyjit.compile(attend, options={"launch": launch})
     streams = [torch.cuda.Stream() for _ in range(3)]
     calls = [step(5 + i % 41, torch.float32) for i in range(90)]
     torch.cuda.synchronize()

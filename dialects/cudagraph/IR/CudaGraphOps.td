@@ -155,7 +155,7 @@ def CudaGraph_KernelOp : CudaGraph_Op<"kernel", [AttrSizedOperandSegments]> {
     it reads and of those that it writes. Grid and block are the kernel's own.
     `indirect @k2 [i…]` names the indirect version of the kernel: for these
     buffers (reads first, then writes) it takes the address of a word that holds
-    the buffer's address.
+    the buffer's address. The list may be empty: sizes are indirect alone.
 
     ```mlir
     cudagraph.kernel @kernel_0(%x, %w) to (%t) indirect @kernel_0_indirect [0]

@@ -19,9 +19,17 @@ namespace {
 
 struct IndirectParams
     : cudagraph::impl::IndirectParamsPassBase<IndirectParams> {
+  /// Whether sizes of what the kernel touches differ between calls.
+  static bool hasSymbols(KernelOp op) {
+    for (Value buffer : op->getOperands())
+      if (cast<BufferType>(buffer.getType()).isSymbolic())
+        return true;
+    return false;
+  }
+
   /// The kernel's version for these indirect buffers, made once.
   FlatSymbolRefAttr getVersion(func::FuncOp kernel, ArrayRef<int64_t> indirect,
-                               SymbolTable &symbols) {
+                               bool deviceSizes, SymbolTable &symbols) {
     std::string name = (kernel.getName() + "_indirect").str();
     for (int64_t i : indirect)
       name += "_" + std::to_string(i);
@@ -34,6 +42,8 @@ struct IndirectParams
         flags[i] = true;
       version->setAttr(attribute::kIndirect,
                        DenseBoolArrayAttr::get(&getContext(), flags));
+      if (deviceSizes)
+        version->setAttr(attribute::kDeviceSizes, UnitAttr::get(&getContext()));
       symbols.insert(version, std::next(Block::iterator(kernel)));
     }
     return FlatSymbolRefAttr::get(&getContext(), name);
@@ -61,9 +71,11 @@ struct IndirectParams
         if (Value external = getExternal(op.getBuffer(i));
             external && isMoving(external))
           indirect.push_back(i);
-      if (indirect.empty())
+      bool deviceSizes = hasSymbols(op);
+      if (indirect.empty() && !deviceSizes)
         return WalkResult::advance();
-      op.setIndirectKernelAttr(getVersion(kernel, indirect, symbols));
+      op.setIndirectKernelAttr(
+          getVersion(kernel, indirect, deviceSizes, symbols));
       op.setIndirect(indirect);
       return WalkResult::advance();
     });

@@ -107,6 +107,11 @@ def IndirectParamsPass : Pass<"cudagraph-indirect-params", "::mlir::ModuleOp"> {
     (PyGraph, section 4.2). A replay then renews the words and no node. Which of the two is
     launched is measured (`cudagraph-select`). Runs before kernels become code.
 
+    So does a kernel whose sizes differ between calls. Its version has the
+    attribute `pyjit.device_sizes`: symbols stand in words, too, and blocks
+    behind those that the sizes ask for leave at once, so that one grid serves
+    all sizes up to some.
+
     ```mlir
     func.func private @k(tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel}
     cudagraph.program @f on "cuda:0" {

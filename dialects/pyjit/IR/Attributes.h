@@ -171,6 +171,9 @@ inline constexpr Name kShared = "pyjit.shared";
 inline constexpr Name kAlign = "pyjit.align";
 /// Booleans, one for each buffer: the parameter points to the pointer.
 inline constexpr Name kIndirect = "pyjit.indirect";
+/// Unit: sizes are read on the device. A symbol's parameter points to its
+/// value, and a launch may have more blocks than the sizes ask for.
+inline constexpr Name kDeviceSizes = "pyjit.device_sizes";
 /// A dictionary: how a GPU's threads share the work (Codegen/PTX/Schedule.h).
 inline constexpr Name kSchedule = "pyjit.schedule";
 /// Unit, in the module of kernels: the driver launches this function.

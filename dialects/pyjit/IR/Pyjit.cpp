@@ -114,6 +114,7 @@ const Rule kRules[] = {
     {attribute::kIndirect, Function,
      [](Attribute value) { return isa<DenseBoolArrayAttr>(value); },
      "an array of i1"},
+    {attribute::kDeviceSizes, Function, isUnit, "no value"},
     {attribute::kSchedule, Function,
      [](Attribute value) { return isa<DictionaryAttr>(value); },
      "a dictionary"},

@@ -28,6 +28,9 @@ struct KernelInfo {
   /// On a device: which symbols' values follow instead, each as a parameter;
   /// and the number of blocks where that differs between calls.
   std::vector<int64_t> symbolParameters;
+  /// It takes addresses of these, and may be launched with more blocks than
+  /// sizes ask for (`pyjit.device_sizes`).
+  bool deviceSizes = false;
   mlir::AffineExpr symbolicBlocks;
   std::string symbol;   ///< in the code, where it is not the function's name
   std::string location; ///< the user's source line, or empty

@@ -30,6 +30,7 @@ public:
     int64_t perBlock = int64_t(schedule.threads) * schedule.vectors;
     if (!domain.rowCount.isConstant()) {
       runSymbolic(dims, perBlock);
+      skipSpareBlocks();
       return;
     }
     int64_t vectors = domain.rows / lanes, rest = domain.rows % lanes;

@@ -77,7 +77,11 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       codegen::remarkSchedule(kernel, *domain.graph,
                               [&](raw_ostream &os) { schedule.print(os); });
 
-    KernelFrame frame{{}, domain, schedule, body.inputs, {}, {}, {}, {}, 0, {}};
+    KernelFrame frame{
+        {},          domain, schedule,
+        body.inputs, {},     kernel->hasAttr(attribute::kDeviceSizes),
+        {},          {},     {},
+        0,           {}};
     if (failed(readPointers(kernel, frame, body)))
       return failure();
     OpBuilder b(into.getBodyRegion());

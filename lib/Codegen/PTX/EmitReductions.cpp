@@ -127,6 +127,7 @@ void ReductionEmitter::run() {
     else
       stage(number);
   storeRows();
+  skipSpareBlocks();
 }
 
 SmallVector<Value> ReductionEmitter::bindSteps(Value base, int64_t reach) {

@@ -49,6 +49,7 @@ public:
     for (codegen::Store &store : graph.stores)
       stores.push_back(&store);
     storeAll(stores, schedule.vectors, [&](unsigned u) { return inside[u]; });
+    skipSpareBlocks();
   }
 
 private:

@@ -108,6 +108,25 @@ Value Emitter::blockIndex() {
   });
 }
 
+void Emitter::skipSpareBlocks() {
+  if (!frame.deviceSizes || isa<AffineConstantExpr>(frame.blocks))
+    return;
+  Block *entry = &frame.function.getBody().front();
+  Operation *first = &entry->front(), *last = entry->getTerminator();
+  // What the condition needs stands in front of all that there is.
+  knownBlock = Value();
+  knownSymbols.clear();
+  scopes.clear();
+  scopes.emplace_back();
+  scopes.back().bound.resize(graph.dims.size(), true);
+  b.setInsertionPoint(first);
+  Value inside = less(blockIndex(), index(frame.blocks, 0));
+  auto body = scf::IfOp::create(b, inside, /*withElse=*/false);
+  body.thenBlock()->getOperations().splice(
+      body.thenBlock()->begin(), entry->getOperations(), Block::iterator(first),
+      Block::iterator(last));
+}
+
 Value Emitter::symbol(unsigned number) {
   // A parameter of its own behind the buffers', in the order in which code asks
   // for them: kernels that differ in which symbols they read have equal code.
@@ -115,9 +134,18 @@ Value Emitter::symbol(unsigned number) {
   unsigned place = llvm::find(frame.symbols, number) - frame.symbols.begin();
   if (place == frame.symbols.size()) {
     frame.symbols.push_back(number);
-    entry->addArgument(b.getI64Type(), frame.function.getLoc());
+    Type type = b.getI64Type();
+    if (frame.deviceSizes)
+      type = LLVM::LLVMPointerType::get(b.getContext(), globalSpace);
+    entry->addArgument(type, frame.function.getLoc());
   }
   Value value = entry->getArgument(buffers.size() + place);
+  if (frame.deviceSizes)
+    value = atEntry(b, knownSymbols[number], [&]() -> Value {
+      auto load = LLVM::LoadOp::create(b, b.getI64Type(), value);
+      load.setInvariant(true);
+      return load;
+    });
   return indexType.isInteger(64)
              ? value
              : arith::TruncIOp::create(b, indexType, value).getResult();

@@ -30,13 +30,16 @@ struct KernelFrame {
   llvm::ArrayRef<mlir::Value> inputs;
   /// Per buffer: the parameter points to the pointer.
   llvm::SmallVector<bool> indirect;
+  /// Sizes are read on the device (`pyjit.device_sizes`).
+  bool deviceSizes;
   /// Per buffer: what the alignment of its address may be relied on to be, and
   /// what the code does rely on.
   llvm::SmallVector<unsigned> alignment, reliedOn;
   /// Blocks of a launch, of `threads` threads each.
   mlir::AffineExpr blocks;
   int64_t sharedBytes = 0;
-  /// Which of the function's symbols follow the buffers, by value.
+  /// Which of the function's symbols follow the buffers, each by value, or by
+  /// the address of its value.
   llvm::SmallVector<int64_t> symbols;
 
   void setBlocks(const analysis::Size &units, int64_t perBlock) {
@@ -119,6 +122,9 @@ protected:
   }
   Value identity(const Node *reduce, unsigned width);
   Value intrinsic(llvm::StringRef name, mlir::ValueRange operands, Type type);
+  /// Everything that has been emitted becomes the work of those blocks that
+  /// the sizes of this call ask for. To be called last.
+  void skipSpareBlocks();
   /// Numbers of this thread and block, as indices.
   Value threadIndex();
   Value blockIndex();
@@ -211,6 +217,8 @@ protected:
   /// The dim that vectors walk now.
   int vectorDim = -1;
   Value knownThread, knownBlock, sharedBase;
+  /// Symbols that were loaded.
+  llvm::DenseMap<unsigned, Value> knownSymbols;
   /// Where the next piece of shared memory begins.
   int64_t sharedCursor = 0;
 };

@@ -22,7 +22,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 9;
+inline constexpr uint32_t kLaunchVersion = 10;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -150,7 +150,10 @@ struct Slot {
 enum class StepKind : uint16_t {
   /// Runs kernel `a` on the buffers of the `c` slots listed at `ints[b]`. With
   /// kStepIndirect, two more words follow there: the kernel's indirect version,
-  /// and a mask of the buffers that it takes as addresses of addresses.
+  /// and a mask of the slots whose addresses it takes as addresses of words
+  /// that
+  /// hold them. With kStepDeviceSizes these may be numbers, too, and blocks of
+  /// that version that sizes do not ask for leave at once.
   Kernel,
   /// Calls the operator whose overload name ("aten::add.Tensor") is string
   /// `a`; `ints[b]` holds its arguments (see ArgTag), `ints[c]` the number of
@@ -222,6 +225,7 @@ enum StepFlags : uint16_t {
   kStepPatchable = 4,
   kStepWritesInput = 8, ///< Kernel, Copy, Call: what it writes is an input
   kStepUndone = 16,     ///< then: the Undo in front of it puts that back
+  kStepDeviceSizes = 32,
 };
 
 struct Step {

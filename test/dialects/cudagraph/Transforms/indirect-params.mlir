@@ -33,6 +33,36 @@ cudagraph.program @f on "cuda:0" {
 
 // -----
 
+// Sizes that differ between calls are found on the device, too, whether the
+// buffers move or not.
+!any = tensor<?xf32, #tssa.layout<[s0], [1]>>
+!buf = !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>>
+!vec = !cudagraph.buffer<tensor<8xf32>>
+func.func private @k(!any) -> !any attributes {pyjit.kernel}
+// CHECK-DAG: func.func private @k_indirect_0({{.*}}) -> {{.*}} attributes {pyjit.device_sizes, pyjit.indirect = array<i1: true, false>, pyjit.kernel}
+// CHECK-DAG: func.func private @k_indirect({{.*}}) -> {{.*}} attributes {pyjit.device_sizes, pyjit.indirect = array<i1: false, false>, pyjit.kernel}
+func.func private @fixed(tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel}
+// CHECK-LABEL: @symbolic
+cudagraph.program @symbolic on "cuda:0" attributes {pyjit.symbols = [array<i64: 0, 0>]} {
+  %x = cudagraph.external input 0 : !buf
+  %s = cudagraph.buffer : !buf
+  %t = cudagraph.buffer : !buf
+  %u = cudagraph.buffer : !vec
+  %v = cudagraph.buffer : !vec
+  cudagraph.graph externals(%x : !buf) {
+    // CHECK: cudagraph.kernel @k({{.*}}) to({{.*}}) indirect @k_indirect_0 [0]
+    cudagraph.kernel @k(%x) to (%s) : (!buf) -> (!buf)
+    // CHECK: cudagraph.kernel @k({{.*}}) to({{.*}}) indirect @k_indirect []
+    cudagraph.kernel @k(%s) to (%t) : (!buf) -> (!buf)
+    // CHECK: cudagraph.kernel @fixed({{.*}}) to({{.*}}) :
+    cudagraph.kernel @fixed(%u) to (%v) : (!vec) -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
 !vec = !cudagraph.buffer<tensor<8xf32>>
 cudagraph.program @missing on "cuda:0" {
   %x = cudagraph.external output 0 : !vec

@@ -109,9 +109,11 @@ static std::string describe(ModuleOp module, const pyjit::ptx::Code &code) {
   return text;
 }
 
-/// `schedule`, if it is not empty, is laid upon every kernel.
+/// `schedule`, if it is not empty, is laid upon every kernel; `deviceSizes`:
+/// all read their sizes on the device.
 static bool lower(MLIRContext &context, const char *text, const char *schedule,
-                  bool simulate, OwningOpRef<ModuleOp> &module) {
+                  bool deviceSizes, bool simulate,
+                  OwningOpRef<ModuleOp> &module) {
   module = parseSourceString<ModuleOp>(text, &context);
   if (!module)
     return false;
@@ -131,6 +133,10 @@ static bool lower(MLIRContext &context, const char *text, const char *schedule,
       if (function->hasAttr("pyjit.kernel"))
         function->setAttr("pyjit.schedule", attr);
   }
+  if (deviceSizes)
+    for (auto function : module->getOps<func::FuncOp>())
+      if (function->hasAttr("pyjit.kernel"))
+        function->setAttr("pyjit.device_sizes", UnitAttr::get(&context));
   pyjit::ptx::PtxOptions options;
   options.simulate = simulate;
   pyjit::ptx::buildPtxPipeline(pm, options);
@@ -139,7 +145,8 @@ static bool lower(MLIRContext &context, const char *text, const char *schedule,
 
 /// Compiles for `chip`, and if `simulate` is set for the host too.
 PYJIT_EXPORT void *pyjit_ptx_compile(const char *text, const char *chip,
-                                     const char *schedule, int simulate) {
+                                     const char *schedule, int deviceSizes,
+                                     int simulate) {
   auto library = std::make_unique<Library>();
   MLIRContext context(MLIRContext::Threading::DISABLED);
   DialectRegistry registry;
@@ -154,7 +161,7 @@ PYJIT_EXPORT void *pyjit_ptx_compile(const char *text, const char *chip,
     return success();
   });
   OwningOpRef<ModuleOp> module;
-  if (!lower(context, text, schedule, /*simulate=*/false, module))
+  if (!lower(context, text, schedule, deviceSizes, /*simulate=*/false, module))
     return library.release();
   auto code = pyjit::ptx::compileKernels(*module, {chip});
   if (!code) {
@@ -163,7 +170,8 @@ PYJIT_EXPORT void *pyjit_ptx_compile(const char *text, const char *chip,
   }
   library->code = std::move(*code);
   library->description = describe(*module, library->code);
-  if (!simulate || !lower(context, text, schedule, /*simulate=*/true, module))
+  if (!simulate ||
+      !lower(context, text, schedule, deviceSizes, /*simulate=*/true, module))
     return library.release();
   pyjit::x86::JitOptions options;
   for (auto [name, address] : pyjit::simulator::symbols())

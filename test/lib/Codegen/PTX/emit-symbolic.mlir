@@ -9,10 +9,33 @@
 // CHECK-LABEL: func.func private @symbolic(
 // CHECK-SAME: pyjit.blocks = #[[BLOCKS]]
 // CHECK-SAME: pyjit.reads_symbols = array<i64: 0>
+// CHECK-LABEL: func.func private @on_device(
+// CHECK-SAME: pyjit.blocks = #[[BLOCKS]]
+// CHECK-SAME: pyjit.reads_symbols = array<i64: 0>
 // CHECK: func.func @absf_symbolic(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %[[S:.*]]: i64)
 // CHECK: arith.muli %[[S]], %{{.*}} : i64
 // CHECK: arith.cmpi ult
 func.func @symbolic(%x: tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) -> tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>> attributes {pyjit.kernel} {
+  %e = tssa.empty : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) outs(%e : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = math.absf %a : f32
+    linalg.yield %t : f32
+  } -> tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+  return %r : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+}
+
+// Sizes that are read on the device: the address of each is a parameter, and
+// blocks behind the last one leave.
+// CHECK: func.func @absf_on_device(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %[[A:.*]]: !llvm.ptr<1>)
+// CHECK: llvm.load %[[A]] invariant : !llvm.ptr<1> -> i64
+// CHECK: %[[INSIDE:.*]] = arith.cmpi ult
+// CHECK-NEXT: scf.if %[[INSIDE]] {
+// CHECK: llvm.store
+// CHECK: }
+// CHECK-NEXT: return
+func.func @on_device(%x: tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) -> tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>> attributes {pyjit.kernel, pyjit.device_sizes} {
   %e = tssa.empty : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
   %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
       ins(%x : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) outs(%e : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) {

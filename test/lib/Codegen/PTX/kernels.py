@@ -96,6 +96,8 @@ class Program:
     chip: str = "sm_90"
     simulate: bool = True
     schedule: str = ""
+    # Symbols are given by the addresses of their values, and launches have more blocks than they need.
+    device_sizes: bool = False
     kernels: dict[str, Kernel] = field(default_factory=dict)
     inputs: list[int] = field(default_factory=list)
     types: dict[int, str] = field(default_factory=dict)
@@ -124,6 +126,7 @@ class Program:
             self.text.encode(),
             self.chip.encode(),
             self.schedule.encode(),
+            int(self.device_sizes),
             int(self.simulate),
         )
         error = lib.pyjit_ptx_error(self._handle)
@@ -192,12 +195,17 @@ class Program:
     ) -> None:
         """Runs one kernel on the tensors' memory."""
         grid = evaluate(kernel.grid, symbols)
+        if self.device_sizes and not kernel.grid.isdigit():
+            grid += 3
         if grid == 0:
             return
         pointers = [t.data_ptr() for t in buffers]
         for pointer, alignment in zip(pointers, kernel.alignment, strict=True):
             assert pointer % alignment == 0
         taken = [int(symbols[number]) for number in kernel.symbols]
+        if self.device_sizes:
+            words = (ctypes.c_int64 * len(taken))(*taken)
+            taken = [ctypes.addressof(words) + 8 * i for i in range(len(taken))]
         table = (ctypes.c_void_p * (len(pointers) + len(taken)))(*pointers, *taken)
         for i, indirect in enumerate(kernel.indirect):
             if indirect:

@@ -108,6 +108,9 @@ public:
     return kernels.size() + copies.size() + libraries.size();
   }
 
+  /// What the last update has renewed.
+  size_t numRenewedNodes() const { return renewed; }
+
   /// Renews the parameters that differ, given the address (host slots: the
   /// element; numbers that kernels take: the number) of every slot, and sizes
   /// that vary. Returns how many nodes it touched.
@@ -182,7 +185,7 @@ private:
   Graph graph = nullptr;
   bool ownsGraph = false;
   GraphExec exec = nullptr;
-  size_t nodeCount = 0;
+  size_t nodeCount = 0, renewed = 0;
 };
 
 } // namespace pyjit::rt::cuda

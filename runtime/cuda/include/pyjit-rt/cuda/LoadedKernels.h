@@ -16,6 +16,7 @@ struct LoadedKernel {
   const char *name = "";
   const char *location = nullptr; ///< the user's source line, or null
   std::vector<uint32_t> align;    ///< per buffer, or empty
+  bool deviceSizes = false;       ///< see kStepDeviceSizes
 };
 
 /// The kernel that writes words of a table, as PTX and as a host function.
@@ -60,6 +61,7 @@ public:
             std::string &error, std::shared_ptr<LoadedCode> *shared = nullptr);
   /// Takes over how much each kernel does now: `program` has other sizes than
   /// when it was loaded. False, with the reason, where one cannot be launched.
+  /// Grids of kernels that read sizes on the device grow, and stay.
   bool resize(const Program &program, std::string &error);
   /// The node that writes up to `kTableWords` words, each a value and where to:
   /// parameters are the count, then pairs of address and value (on a device
@@ -84,6 +86,8 @@ private:
   std::unique_ptr<LoadedCode> setterCode;
   std::vector<LoadedKernel> kernels;
   LoadedKernel writer, setter;
+  /// On a simulated device: how much each kernel does now.
+  std::shared_ptr<std::vector<int64_t>> works;
 };
 
 } // namespace pyjit::rt::cuda
