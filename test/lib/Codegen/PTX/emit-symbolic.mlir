@@ -33,7 +33,8 @@ func.func @symbolic(%x: tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) -> te
 // CHECK: %[[INSIDE:.*]] = arith.cmpi ult
 // CHECK-NEXT: scf.if %[[INSIDE]] {
 // CHECK: llvm.store
-// CHECK: }
+// CHECK-NEXT: }
+// CHECK-NEXT: }
 // CHECK-NEXT: return
 func.func @on_device(%x: tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) -> tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>> attributes {pyjit.kernel, pyjit.device_sizes} {
   %e = tssa.empty : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
