@@ -93,7 +93,7 @@ bool DeviceExecutor::load(std::string &error) {
   findOrigins();
   findAlignments();
   findGraphs();
-  findSavedTensors();
+  findTensors();
   findStaging();
   ran.assign(program.numSteps(), false);
   choice.emplace(program.header().variants, /*dropSlow=*/decides);
@@ -234,21 +234,30 @@ void DeviceExecutor::findGraphs() {
     read(program.outputSlot(i));
 }
 
-/// What vendor calls, views and patchable copies read as tensors.
-void DeviceExecutor::findSavedTensors() {
-  savedTensors.assign(program.numSlots(), false);
+/// What vendor calls, views and patchable copies read as tensors, what is
+/// handed over, and inputs that may have to be written behind the launch.
+void DeviceExecutor::findTensors() {
+  asTensor.assign(program.numSlots(), false);
   for (const CallPlan &call : calls)
     for (const TensorArgument &argument : call.tensors)
       for (int64_t slot : argument.slots)
         if (slot >= 0)
-          savedTensors[slot] = true;
+          asTensor[slot] = true;
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
     if (step.kind == StepKind::View)
-      savedTensors[step.b] = true;
+      asTensor[step.b] = true;
     if (step.kind == StepKind::Copy)
-      savedTensors[step.a] = true;
+      asTensor[step.a] = true;
   }
+  // Saved ones are shown by the plan of what is saved.
+  for (uint32_t i = 0; i < program.numOutputs(); ++i)
+    if (uint32_t slot = program.outputSlot(i);
+        !(program.slots()[slot].flags & kSlotSaved))
+      asTensor[slot] = true;
+  for (uint32_t i = 0; i < program.numSlots(); ++i)
+    if (program.slots()[i].flags & kSlotWritten)
+      asTensor[i] = true;
 }
 
 /// Programs of several sizes mix their buffers: there is nothing behind them.
@@ -467,21 +476,26 @@ void DeviceExecutor::bind(Instance &instance, const at::Tensor *inputs,
     at::Tensor &value = instance.values[i];
     switch (slot.kind) {
     case SlotKind::Input:
-      value = inputs[slot.place];
-      break;
-    case SlotKind::Cached:
-      value = cached[slot.place];
-      break;
+    case SlotKind::Cached: {
+      bool isInput = slot.kind == SlotKind::Input;
+      const at::Tensor &given = (isInput ? inputs : cached)[slot.place];
+      if (asTensor[i])
+        value = given;
+      bindAddress(instance, i, given);
+      continue;
+    }
     case SlotKind::Fresh:
       if (slot.flags & kSlotSaved) {
-        bindSaved(i, instance, savedTensors[i]);
+        bindSaved(i, instance, asTensor[i]);
         continue;
       }
       value = device->empty(sizes(slot), strides(slot),
                             static_cast<c10::ScalarType>(slot.dtype));
-      break;
+      bindAddress(instance, i, value);
+      continue;
     case SlotKind::Arena:
-      value = instance.slots[i];
+      if (asTensor[i])
+        value = instance.slots[i];
       continue;
     case SlotKind::Words: {
       auto *words = const_cast<int64_t *>(program.ints() + slot.place);
@@ -494,30 +508,29 @@ void DeviceExecutor::bind(Instance &instance, const at::Tensor *inputs,
     case SlotKind::View:
       continue;
     }
-    bindAddress(instance, i);
   }
 }
 
-void DeviceExecutor::bindAddress(Instance &instance, uint32_t i) {
-  at::Tensor &value = instance.values[i];
-  if (!value.has_storage())
+void DeviceExecutor::bindAddress(Instance &instance, uint32_t i,
+                                 const at::Tensor &given) {
+  if (!given.has_storage())
     return;
-  const void *data = value.const_data_ptr();
+  const void *data = given.const_data_ptr();
   // Code relies on an alignment that a view of the user's may not have.
   if (cuda::asAddress(data) % inputAlign[i]) {
     const Slot &slot = program.slots()[i];
     at::Tensor aligned =
-        device->empty(sizes(slot), strides(slot), value.scalar_type());
+        device->empty(sizes(slot), strides(slot), given.scalar_type());
     if (at::has_internal_overlap(aligned) == at::MemOverlap::Yes) {
       // ATen writes no tensor that is expanded; its memory, from the first
       // element to the last, is one that it writes.
-      int64_t count = slot.bytes / value.element_size(), one = 1;
-      aligned.as_strided(count, one).copy_(value.as_strided(count, one));
-      value = aligned;
+      int64_t count = slot.bytes / given.element_size(), one = 1;
+      aligned.as_strided(count, one).copy_(given.as_strided(count, one));
     } else {
-      value = aligned.copy_(value);
+      aligned.copy_(given);
     }
-    data = value.const_data_ptr();
+    data = aligned.const_data_ptr();
+    instance.values[i] = std::move(aligned);
   }
   instance.buffers[i] = const_cast<void *>(data);
 }

@@ -158,7 +158,7 @@ private:
   void findOrigins();
   void findAlignments();
   void findGraphs();
-  void findSavedTensors();
+  void findTensors();
   void findStaging();
 
   /// Where a run leaves what it makes.
@@ -188,7 +188,7 @@ private:
   void bind(Instance &instance, const at::Tensor *inputs,
             const at::Tensor *cached);
   void writeMisaligned(Instance &instance, const at::Tensor *inputs);
-  void bindAddress(Instance &instance, uint32_t slot);
+  void bindAddress(Instance &instance, uint32_t slot, const at::Tensor &given);
   void dropMoved(Instance &instance, cuda::Stream stream);
   void dropOtherSettings(Instance &instance, cuda::Stream stream);
   void dropGraphs(Instance &instance, cuda::Stream stream);
@@ -260,15 +260,17 @@ private:
   std::unique_ptr<TorchDevice> device;
   std::shared_ptr<SharedBySizes> shared; ///< null: a program of one size
   std::optional<SizesOfCall> sizesNow;   ///< of one for several sizes at once
-  uint64_t version = 0;                  ///< of these
+  std::set<std::vector<int64_t>> sizesSeen; ///< which the program is valid for
+  uint64_t version = 0;                     ///< of these
   std::vector<bool> idle; ///< by step: a kernel or copy of nothing
   bool assumed = false;   ///< what others chose
   cuda::LoadedKernels loaded;
   std::vector<Origin> origins;      // by slot
   std::vector<uint32_t> inputAlign; // by slot, in bytes
   std::vector<GraphInfo> graphInfos;
-  /// By slot in the block of saved values: more than its address is asked for.
-  std::vector<bool> savedTensors;
+  /// By slot: more than its address is asked for. To hold a tensor of Python's
+  /// takes the interpreter's lock.
+  std::vector<bool> asTensor;
   std::vector<int32_t> callOfStep; // index into `calls`, or -1
   std::vector<int32_t> standsFor; // by slot: the patchable copy it shows, or -1
   std::unique_ptr<cuda::LoadedCode> callCode; // simulated devices

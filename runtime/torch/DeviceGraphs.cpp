@@ -187,7 +187,7 @@ DeviceExecutor::make(uint32_t number, Variant variant, Instance &instance) {
         (program.slots()[slot].kind == SlotKind::Input ||
          program.slots()[slot].kind == SlotKind::Cached) &&
         !(program.slots()[slot].flags & kSlotHost))
-      bindAddress(instance, slot);
+      bindAddress(instance, slot, instance.values[slot]);
   return captured;
 }
 

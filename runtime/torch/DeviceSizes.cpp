@@ -61,11 +61,16 @@ bool DeviceExecutor::runWith(const std::vector<int64_t> &symbols,
 /// The program becomes that of other sizes.
 void DeviceExecutor::adapt(const std::vector<int64_t> &symbols) {
   sizesNow->symbols.clear(); // until all is done
+  constexpr size_t kMostSeen = 4096;
+  bool seen = sizesSeen.count(symbols);
   std::string error;
-  TORCH_CHECK(shared->form->respecialize(
-                  symbols.data(), sizesNow->capacity.data(), program, error) &&
+  TORCH_CHECK(shared->form->respecialize(symbols.data(),
+                                         sizesNow->capacity.data(), program,
+                                         error, /*isValid=*/seen) &&
                   loaded.resize(program, error),
               "pyjit: ", error);
+  if (!seen && sizesSeen.size() < kMostSeen)
+    sizesSeen.insert(symbols);
   findOrigins();
   ++version;
   idle = findIdle();
@@ -87,7 +92,7 @@ void DeviceExecutor::adapt(Instance &instance, cuda::Stream stream) {
   if (!instance.ownsArena)
     return;
   for (uint32_t i = 0; i < program.numSlots(); ++i)
-    if (program.slots()[i].kind == SlotKind::Arena &&
+    if (program.slots()[i].kind == SlotKind::Arena && asTensor[i] &&
         shared->dependence->ofSlot(i))
       instance.slots[i] = makeTensorAt(program.slots()[i], instance.buffers[i],
                                        device->device());

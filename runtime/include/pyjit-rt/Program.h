@@ -31,9 +31,11 @@ public:
   bool specialize(const int64_t *symbols, const int64_t *capacity, Program &out,
                   std::string &error) const;
   /// Puts other values into `special`, such a copy. Fails as `specialize` does;
-  /// `special` cannot run then until this succeeds.
+  /// `special` cannot run then until this succeeds. `isValid`: these values
+  /// have been in such a copy for this capacity, which was valid.
   bool respecialize(const int64_t *symbols, const int64_t *capacity,
-                    Program &special, std::string &error) const;
+                    Program &special, std::string &error,
+                    bool isValid = false) const;
   /// Whether each buffer of an arena that is laid out for `capacity` has room
   /// for these values.
   bool hasRoom(const int64_t *symbols, const int64_t *capacity) const;
