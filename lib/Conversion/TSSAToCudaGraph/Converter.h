@@ -36,6 +36,7 @@ private:
                                     mlir::RankedTensorType source,
                                     mlir::Value from,
                                     mlir::RankedTensorType type);
+  llvm::LogicalResult describePrepare();
   void declareInputs();
   mlir::Value makeBuffer(mlir::Value value);
   mlir::Value outputBuffer(mlir::Value value);

@@ -333,21 +333,29 @@ Value LaunchConverter::outputBuffer(Value value) {
   return output;
 }
 
+/// Says that the program is a prepare program, and how it finds its inputs.
+LogicalResult LaunchConverter::describePrepare() {
+  SmallVector<int64_t> sources;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto input = function.getArgAttrOfType<IntegerAttr>(i, attribute::kInput);
+    if (!input)
+      return function.emitError("prepares a parameter (argument ")
+             << i << ") without '" << attribute::kInput << "'";
+    sources.push_back(input.getInt());
+  }
+  program->setAttr(attribute::kPrepare, builder.getUnitAttr());
+  program->setAttr(attribute::kInputs, builder.getDenseI64ArrayAttr(sources));
+  return success();
+}
+
 LogicalResult LaunchConverter::run() {
   if (!function.getBody().hasOneBlock())
     return function.emitError("only structured functions can be launched");
   auto device = function->getAttrOfType<StringAttr>(attribute::kDevice);
   program = ProgramOp::create(builder, function.getLoc(), function.getName(),
                               device.getValue(), IntegerAttr(), ArrayAttr());
-  // How the prepare program finds its inputs. A backward program takes some of
-  // the main program's as well, but gradients beside them.
-  SmallVector<int64_t> sources;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto input =
-            function.getArgAttrOfType<IntegerAttr>(i, attribute::kInput))
-      sources.push_back(input.getInt());
-  if (!sources.empty() && sources.size() == function.getNumArguments())
-    program->setAttr(attribute::kInputs, builder.getDenseI64ArrayAttr(sources));
+  if (function->hasAttr(attribute::kPrepare) && failed(describePrepare()))
+    return failure();
   if (Attribute symbols = function->getAttr(attribute::kSymbols))
     program->setAttr(attribute::kSymbols, symbols);
   findUpdates();
