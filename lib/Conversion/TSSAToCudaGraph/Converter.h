@@ -38,6 +38,7 @@ private:
                                     mlir::RankedTensorType type);
   llvm::LogicalResult describePrepare();
   void declareInputs();
+  bool isReturned(mlir::Value value);
   mlir::Value makeBuffer(mlir::Value value);
   mlir::Value outputBuffer(mlir::Value value);
   void findUpdates();

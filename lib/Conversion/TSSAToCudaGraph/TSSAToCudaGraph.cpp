@@ -42,16 +42,22 @@ void LaunchConverter::declareInputs() {
   }
 }
 
+/// Whether the call returns the value, or a view of all of it.
+bool LaunchConverter::isReturned(Value value) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    // What an input becomes is copied there; the call returns it no more.
+    if (isa<func::ReturnOp>(use.getOwner()))
+      return !updates.contains(use.getOperandNumber());
+    auto view = dyn_cast<tssa::AccessOp>(use.getOwner());
+    return view && tssa::showsWhole(view) && isReturned(view.getResult());
+  });
+}
+
 /// Where a kernel's result goes: an output if it is returned.
 Value LaunchConverter::makeBuffer(Value value) {
   if (Value known = fixed.lookup(value))
     return known;
-  // What an input becomes is copied there; the call returns it no more.
-  bool returned = llvm::any_of(value.getUses(), [&](OpOperand &use) {
-    return isa<func::ReturnOp>(use.getOwner()) &&
-           !updates.contains(use.getOperandNumber());
-  });
-  if (returned)
+  if (isReturned(value))
     return ExternalOp::create(builder, value.getLoc(), typeOf(value),
                               Role::output, outputs++, /*stable=*/false);
   return BufferOp::create(builder, value.getLoc(), typeOf(value),
@@ -321,15 +327,37 @@ void LaunchConverter::copyUpdates() {
     CopyOp::create(builder, loc, source, target);
 }
 
+/// The program's own buffer that `buffer` is, or shows all of by `views`, the
+/// outermost first; null where it is something else.
+static Value getPlanned(Value buffer, SmallVectorImpl<ViewOp> &views) {
+  auto extentOf = [](Value shown) {
+    return tssa::getExtent(cast<BufferType>(shown.getType()).getTensor());
+  };
+  for (; auto view = buffer.getDefiningOp<ViewOp>();
+       buffer = view.getSource()) {
+    if (view.getOffset() || view.getSymbolic() ||
+        extentOf(view) != extentOf(view.getSource()))
+      return {};
+    views.push_back(view);
+  }
+  return buffer.getDefiningOp<BufferOp>() ? buffer : Value();
+}
+
 /// The buffer that answers the call with a value.
 Value LaunchConverter::outputBuffer(Value value) {
   Value buffer = buffers.lookup(value);
-  if (!buffer.getDefiningOp<BufferOp>() && !showsUpdated(buffer))
+  SmallVector<ViewOp> views;
+  Value copied = getPlanned(buffer, views);
+  if (!copied && showsUpdated(buffer))
+    copied = buffer;
+  if (!copied)
     return buffer;
   // The program's own memory is the next call's, too.
-  auto output = ExternalOp::create(builder, value.getLoc(), typeOf(value),
-                                   Role::output, outputs++, /*stable=*/false);
-  CopyOp::create(builder, value.getLoc(), buffer, output);
+  Value output = ExternalOp::create(builder, value.getLoc(), copied.getType(),
+                                    Role::output, outputs++, /*stable=*/false);
+  CopyOp::create(builder, value.getLoc(), copied, output);
+  for (ViewOp view : llvm::reverse(views))
+    output = ViewOp::create(builder, view.getLoc(), view.getType(), output, 0);
   return output;
 }
 
