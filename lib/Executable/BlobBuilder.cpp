@@ -73,12 +73,8 @@ FailureOr<uint32_t> BlobBuilder::addSlot(Location loc, Type of,
                           << of;
   SmallVector<analysis::Size> sizes = tssa::getSizes(type);
   SmallVector<analysis::Size> strides = tssa::getSymbolicStrides(type);
-  analysis::Size extent = 1;
-  for (auto [size, stride] : llvm::zip(sizes, strides))
-    extent += (size - 1) * stride;
-  if (llvm::is_contained(sizes, analysis::Size(0)))
-    extent = 0;
-  extent *= elementBytes(type.getElementType());
+  analysis::Size extent =
+      tssa::getExtent(type) * elementBytes(type.getElementType());
   SmallVector<analysis::Size> numbers(sizes);
   numbers.append(strides);
   SmallVector<int64_t> dims;

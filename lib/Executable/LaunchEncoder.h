@@ -71,6 +71,9 @@ private:
   /// Memory of its own for what the call returns: to ask for it behind a write
   /// might fail.
   llvm::LogicalResult ownResult(unsigned number, mlir::Value value);
+  /// The buffer that the caller gets as result `number`: what the result is, or
+  /// shows all of.
+  std::optional<uint32_t> givenBuffer(unsigned number);
   bool showsWritten(uint32_t slot) const;
   /// Whether no name of the slot's memory is needed after `op`, or, with
   /// `before`, at it.
@@ -113,6 +116,8 @@ private:
   llvm::DenseMap<uint32_t, llvm::SmallVector<mlir::Value, 2>> valuesOf;
   /// By slot of a view or name: the slots whose memory it may show.
   llvm::DenseMap<uint32_t, llvm::SmallVector<uint32_t, 2>> rootsOf;
+  /// Views that begin and end where their roots do.
+  llvm::DenseSet<uint32_t> wholes;
   /// Buffers: when they are needed.
   llvm::MapVector<uint32_t, Lifetime> buffers;
   /// Buffers that count: nobody else writes them.

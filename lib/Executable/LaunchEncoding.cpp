@@ -69,13 +69,26 @@ bool LaunchEncoder::isFree(uint32_t slot, Operation *op, bool before) {
   });
 }
 
+/// Not what saved values show, too: that lies in their block.
+std::optional<uint32_t> LaunchEncoder::givenBuffer(unsigned number) {
+  uint32_t slot = uint32_t(blob.ints[number]), root = slot;
+  if (wholes.contains(slot)) {
+    root = rootsOf.find(slot)->second.front();
+    for (unsigned i = firstSaved; i < function.getNumResults(); ++i)
+      if (savedRoot(uint32_t(blob.ints[i])) == root)
+        return std::nullopt;
+  }
+  if (!buffers.contains(root) || counters.contains(root))
+    return std::nullopt;
+  return root;
+}
+
 /// Decides where buffers live: those with values that are returned are fresh at
 /// each call, the others share the arena.
 void LaunchEncoder::placeBuffers() {
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (uint32_t slot = uint32_t(blob.ints[i]);
-        buffers.contains(slot) && !counters.contains(slot))
-      blob.slots[slot].kind = rt::SlotKind::Fresh;
+    if (auto given = givenBuffer(i))
+      blob.slots[*given].kind = rt::SlotKind::Fresh;
   savedBytes = placeSaved();
   std::vector<Lifetime> shared;
   std::vector<uint32_t> owners;
@@ -302,6 +315,10 @@ LogicalResult LaunchEncoder::encodeAccess(tssa::AccessOp op) {
   if (roots.empty())
     roots.push_back(from);
   rootsOf[to] = roots;
+  bool ofWhole =
+      roots.size() == 1 && (roots.front() == from || wholes.contains(from));
+  if (ofWhole && tssa::showsWhole(op))
+    wholes.insert(to);
   return encodeView(op, op.getPath(), op.getIndices(),
                     cast<RankedTensorType>(op.getSource().getType()), from, to);
 }
@@ -431,10 +448,11 @@ bool LaunchEncoder::showsWritten(uint32_t slot) const {
 
 LogicalResult LaunchEncoder::ownResult(unsigned number, Value value) {
   uint32_t slot = slotOf.lookup(value);
-  bool isOwn = blob.slots[slot].kind == rt::SlotKind::Result ||
-               (buffers.contains(slot) && !counters.contains(slot));
+  auto given = givenBuffer(number);
+  bool isOwn = given || blob.slots[slot].kind == rt::SlotKind::Result;
   for (unsigned i = 0; i < number; ++i)
-    isOwn &= updates.contains(i) || blob.ints[i] != slot;
+    isOwn &= updates.contains(i) ||
+             (blob.ints[i] != slot && (!given || givenBuffer(i) != given));
   // Values that are saved may share memory of the call's own.
   if (isOwn || (number >= firstSaved && savedRoot(slot)))
     return success();

@@ -124,6 +124,7 @@ struct HoistParameters
     auto prepare = func::FuncOp::create(builder, function.getLoc(),
                                         (function.getName() + "_prepare").str(),
                                         builder.getFunctionType({}, {}));
+    prepare->setAttr(attribute::kPrepare, builder.getUnitAttr());
     for (StringRef name : {attribute::kDevice, attribute::kDefaultDtype})
       if (Attribute attribute = function->getAttr(name))
         prepare->setAttr(name, attribute);

@@ -5,31 +5,61 @@
 
 using namespace pyjit::rt;
 
-/// Which outputs are copies of what their slots show, for nobody else may have
-/// their memory. A saved one, which nobody writes, may be a view of what a
-/// vendor call made on the host (on a device a graph may write that again), if
-/// it shows most of it.
-void TorchExecutor::planOutputs() {
+/// By slot: the fresh memory or vendor result that it is, or is a view of; -1
+/// where it is something else.
+std::vector<int64_t> TorchExecutor::findOwnMemory() const {
   std::vector<int64_t> roots(program.numSlots(), -1);
-  std::vector<bool> taken(program.numSlots());
   for (uint32_t i = 0; i < program.numSlots(); ++i)
-    if (program.slots()[i].kind == SlotKind::Result)
+    if (SlotKind kind = program.slots()[i].kind;
+        kind == SlotKind::Result || kind == SlotKind::Fresh)
       roots[i] = i;
   for (uint32_t i = 0; i < program.numSteps(); ++i)
     if (const Step &step = program.steps()[i]; step.kind == StepKind::View)
       roots[step.a] = roots[step.b];
+  return roots;
+}
+
+/// Which outputs are copies of what their slots show, for nobody else may have
+/// their memory. A view is none where it shows all of what nobody else gets. A
+/// saved one, which nobody writes, may be a view of what a vendor call made on
+/// the host (on a device a graph may write that again), if it shows most of it.
+void TorchExecutor::planOutputs() {
+  std::vector<int64_t> roots = findOwnMemory();
+  std::vector<bool> taken(program.numSlots());
   for (uint32_t i = 0; i < program.numOutputs(); ++i) {
     uint32_t index = program.outputSlot(i);
-    const Slot &slot = program.slots()[index];
-    bool saved = i >= program.header().firstSaved;
-    bool isHeld = saved && !onDevice() && !program.isInPlace(i) &&
-                  roots[index] >= 0 && !taken[roots[index]] &&
-                  slot.bytes >= program.slots()[roots[index]].bytes / 2;
-    bool isOwn = slot.kind == SlotKind::Fresh || slot.kind == SlotKind::Result;
-    copiedOutputs.push_back(!isHeld && (!isOwn || taken[index]));
+    int64_t root = roots[index];
+    if (root < 0 || taken[root] || program.isInPlace(i)) {
+      givings.push_back(Giving::Copy);
+      continue;
+    }
+    const Slot &slot = program.slots()[index], &memory = program.slots()[root];
+    bool isResult = memory.kind == SlotKind::Result;
+    bool isHeld = i >= program.header().firstSaved && !onDevice() && isResult &&
+                  slot.bytes >= memory.bytes / 2;
+    bool mayBeWhole = !(memory.flags & kSlotSaved) && !(isResult && onDevice());
+    givings.push_back(isHeld || index == root ? Giving::Own
+                      : mayBeWhole            ? Giving::Whole
+                                              : Giving::Copy);
     // Saved ones may share memory with one another.
-    taken[index] = taken[index] || !saved || !isHeld;
+    taken[root] = !isHeld && givings.back() != Giving::Copy;
   }
+}
+
+/// So many elements of memory are there from the first element to the last.
+static int64_t extentOf(const at::Tensor &value) {
+  if (!value.numel())
+    return 0;
+  int64_t extent = 1;
+  for (int64_t d = 0; d < value.dim(); ++d)
+    extent += (value.size(d) - 1) * value.stride(d);
+  return extent;
+}
+
+/// Whether the value begins and ends where its storage does, as a copy would.
+static bool isWhole(const at::Tensor &value) {
+  return !value.storage_offset() &&
+         value.storage().nbytes() == extentOf(value) * value.element_size();
 }
 
 /// With the same strides, gaps and elements that share memory included: what
@@ -37,10 +67,7 @@ void TorchExecutor::planOutputs() {
 static at::Tensor copyOf(const at::Tensor &value) {
   if (value.is_non_overlapping_and_dense() || !value.numel())
     return value.clone();
-  int64_t extent = 1;
-  for (int64_t d = 0; d < value.dim(); ++d)
-    extent += (value.size(d) - 1) * value.stride(d);
-  at::Tensor memory = value.as_strided({extent}, {1}).clone();
+  at::Tensor memory = value.as_strided({extentOf(value)}, {1}).clone();
   return memory.as_strided(value.sizes(), value.strides());
 }
 
@@ -62,7 +89,8 @@ at::Tensor TorchExecutor::ownOutput(const Arena &arena, uint32_t i) const {
     auto *base = static_cast<const char *>(memory.const_data_ptr());
     return data >= base && data < base + bytes;
   };
-  bool shared = copiedOutputs[i] ||
+  bool shared = givings[i] == Giving::Copy ||
+                (givings[i] == Giving::Whole && !isWhole(value)) ||
                 (program.slots()[index].kind != SlotKind::Fresh &&
                  (liesIn(arena.storage, program.header().arenaBytes) ||
                   liesIn(arena.saved, program.header().savedBytes)));

@@ -39,8 +39,8 @@ struct Select : cudagraph::impl::SelectPassBase<Select> {
       indirect |= kernel.getIndirectKernel().has_value();
     });
     SmallVector<StringRef> variants{stringifyVariant(Variant::plain)};
-    // A prepare program runs when parameters change, hardly ever.
-    if (program->hasAttr(attribute::kInputs))
+    // It runs when parameters change, hardly ever.
+    if (program->hasAttr(attribute::kPrepare))
       graphs = indirect = false;
     if (graphs && copied <= maxCopyBytes)
       variants.push_back(stringifyVariant(Variant::copy));

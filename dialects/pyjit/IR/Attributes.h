@@ -36,6 +36,9 @@ inline constexpr Name kDefaultDtype = "pyjit.default_dtype";
 /// Arrays of two integers, an input and a dim of it (-1: it is a number
 /// itself): where each symbolic size is read.
 inline constexpr Name kSymbols = "pyjit.symbols";
+/// Unit: a prepare program. It computes what depends on parameters alone, and
+/// runs when one of them has changed.
+inline constexpr Name kPrepare = "pyjit.prepare";
 /// Integers: which inputs of the main program a prepare program reads.
 inline constexpr Name kInputs = "pyjit.inputs";
 /// Strings, of a prepare program of the CPU: for each result a digest of the

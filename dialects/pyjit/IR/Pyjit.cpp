@@ -64,6 +64,7 @@ const Rule kRules[] = {
     {attribute::kDefaultDtype, Function,
      [](Attribute value) { return isa<TypeAttr>(value); }, "a type"},
     {attribute::kSymbols, Function, isSources, "arrays of an input and a dim"},
+    {attribute::kPrepare, Function, isUnit, "no value"},
     {attribute::kInputs, Function, isIntegers, "an array of i64"},
     {attribute::kDigests, Function, isStrings, "an array of strings"},
     {attribute::kSources, Function, isLists, "arrays of i64"},

@@ -157,6 +157,16 @@ bool pyjit::tssa::isDense(RankedTensorType type) {
   return true;
 }
 
+Size pyjit::tssa::getExtent(RankedTensorType type) {
+  SmallVector<Size> sizes = getSizes(type);
+  if (llvm::is_contained(sizes, Size(0)))
+    return 0;
+  Size extent = 1;
+  for (auto [size, stride] : llvm::zip(sizes, getSymbolicStrides(type)))
+    extent += (size - 1) * stride;
+  return extent;
+}
+
 bool pyjit::tssa::views::isNonOverlapping(ArrayRef<int64_t> shape,
                                           ArrayRef<int64_t> strides) {
   if (llvm::is_contained(shape, 0))

@@ -183,6 +183,16 @@ FailureOr<Size> pyjit::tssa::getFirstOffset(AffineMap map,
   return offset;
 }
 
+bool pyjit::tssa::showsWhole(AccessOp op) {
+  auto source = cast<RankedTensorType>(op.getSource().getType());
+  auto shown = cast<RankedTensorType>(op.getType());
+  if (!op.getIndices().empty() || !hasKnownSizes(source) ||
+      !hasKnownSizes(shown) || getExtent(shown) != getExtent(source))
+    return false;
+  auto offset = getFirstOffset(getPathMap(op.getPath(), source), source);
+  return succeeded(offset) && offset->is(0);
+}
+
 bool pyjit::tssa::isInjective(ArrayAttr path, RankedTensorType source) {
   for (auto view : path.getAsRange<ViewAttr>()) {
     if (!isInjective(view, source))

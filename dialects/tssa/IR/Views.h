@@ -62,6 +62,10 @@ mlir::RankedTensorType getRowMajorType(mlir::RankedTensorType type);
 /// Whether the strides give each element a place of its own and leave no gap.
 bool isDense(mlir::RankedTensorType type);
 
+/// So many elements of memory are there from a tensor's first element to its
+/// last, of `hasKnownSizes`.
+Size getExtent(mlir::RankedTensorType type);
+
 //===----------------------------------------------------------------------===//
 // One view, and paths of views
 //===----------------------------------------------------------------------===//
@@ -85,6 +89,10 @@ mlir::AffineMap getPathMap(mlir::ArrayAttr path, mlir::RankedTensorType source);
 /// over sizes.
 mlir::FailureOr<Size> getFirstOffset(mlir::AffineMap map,
                                      mlir::RankedTensorType source);
+
+/// Whether what is shown begins and ends where its source does: memory of the
+/// source's own would be as large as memory of its own.
+bool showsWhole(AccessOp op);
 
 /// Whether the view shows no element twice, so that an assignment through it
 /// has a meaning.

@@ -188,7 +188,9 @@ def RerollLoopsPass : Pass<"tssa-reroll-loops", "::mlir::func::FuncOp"> {
     by their operations, types and arguments, never by where they come from:
     functional operations that are equal do the same. Loops inside of iterations
     become loops in the same way, and what stays, stays for a reason (`explain`).
-    Functions that prepare parameters stay: packed weights cannot be parts of a tensor.
+    Functions that prepare parameters (`pyjit.prepare`) stay: packed weights cannot be
+    parts of a tensor. So do backward programs (`pyjit.gradient_inputs`), whose results
+    are gradients of each iteration's weights, tensors of their own.
 
     ```mlir
     func.func @f(%x: tensor<4x8xf32>, %h: tensor<8xf32>) -> tensor<8xf32> {

@@ -473,10 +473,12 @@ struct RerollLoops : pyjit::tssa::impl::RerollLoopsPassBase<RerollLoops> {
         !function.getBody().hasOneBlock())
       return;
     // What is prepared from parameters may be opaque (packed weights): it has
-    // no elements that a loop could leave in a larger tensor.
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (function.getArgAttr(i, pyjit::attribute::kInput))
-        return;
+    // no elements that a loop could leave in a larger tensor. A backward
+    // program returns gradients of each iteration's weights, tensors of their
+    // own, which a loop would leave as parts of one.
+    if (function->hasAttr(pyjit::attribute::kPrepare) ||
+        function->hasAttr(pyjit::attribute::kGradientInputs))
+      return;
     reroll(function.front());
   }
 };

@@ -397,10 +397,11 @@ def HoistParametersPass
   let summary = "Compute what depends on parameters alone in a function of its own";
   let description = [{
     Pure operations whose operands are parameters (`pyjit.param`), or computed
-    from parameters or from nothing, move from `@f` to `@f_prepare`. Its arguments
-    say with `pyjit.input` which input of `@f` they are; `@f` takes its results as
-    trailing arguments with `pyjit.cached`. The runtime runs `@f_prepare` when a
-    parameter has changed. Views alone are not worth it and stay.
+    from parameters or from nothing, move from `@f` to `@f_prepare`, which has
+    `pyjit.prepare`. Its arguments say with `pyjit.input` which input of `@f` they
+    are; `@f` takes its results as trailing arguments with `pyjit.cached`. The
+    runtime runs `@f_prepare` when a parameter has changed. Views alone are not
+    worth it and stay.
 
     On the CPU `@f_prepare` says of each result by a digest (`pyjit.digests`) what
     computes it, and which of its arguments it comes from (`pyjit.sources`), so
@@ -420,7 +421,7 @@ def HoistParametersPass
       %0 = tssa.aten "aten::mul.Tensor"(%x, %e) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }
-    func.func @f_prepare(%w: tensor<4xf32> {pyjit.input = 1 : i64}) -> tensor<4xf32> attributes {pyjit.digests = ["…"], pyjit.sources = [array<i64: 0>]} {
+    func.func @f_prepare(%w: tensor<4xf32> {pyjit.input = 1 : i64}) -> tensor<4xf32> attributes {pyjit.digests = ["…"], pyjit.prepare, pyjit.sources = [array<i64: 0>]} {
       %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }

@@ -249,10 +249,7 @@ struct ShareKernelsPass : impl::X86ShareKernelsBase<ShareKernelsPass> {
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
-      bool prepares = llvm::all_of(
-          llvm::seq<unsigned>(0, function.getNumArguments()), [&](unsigned i) {
-            return function.getArgAttr(i, attribute::kInput);
-          });
+      bool prepares = function->hasAttr(attribute::kPrepare);
       function.walk([&](func::CallOp call) {
         (prepares ? cold : hot).insert(call.getCallee());
       });

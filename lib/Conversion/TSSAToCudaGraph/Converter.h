@@ -36,7 +36,9 @@ private:
                                     mlir::RankedTensorType source,
                                     mlir::Value from,
                                     mlir::RankedTensorType type);
+  llvm::LogicalResult describePrepare();
   void declareInputs();
+  bool isReturned(mlir::Value value);
   mlir::Value makeBuffer(mlir::Value value);
   mlir::Value outputBuffer(mlir::Value value);
   void findUpdates();

@@ -13,9 +13,10 @@ def ConvertTSSAToCudaGraphPass
     A function with the attribute `pyjit.device` whose body is calls of kernels,
     `tssa.aten` vendor calls and `tssa.access` views (docs/StageContracts.md, contract
     4) becomes a `cudagraph.program`: each value gets a buffer, each op a launch.
-    Kernel results that are returned are written straight into outputs. A value
-    lives on the host if `pyjit.device = "cpu"` stands on the argument or on the
-    call that makes it. Functions without `pyjit.device` stay.
+    Kernel results that are returned, or of which a view is that shows all of them,
+    are written straight into outputs. A value lives on the host if
+    `pyjit.device = "cpu"` stands on the argument or on the call that makes it.
+    Functions without `pyjit.device` stay.
 
     ```mlir
     func.func private @k(tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel}

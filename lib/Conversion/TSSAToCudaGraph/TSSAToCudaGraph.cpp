@@ -42,16 +42,22 @@ void LaunchConverter::declareInputs() {
   }
 }
 
+/// Whether the call returns the value, or a view of all of it.
+bool LaunchConverter::isReturned(Value value) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    // What an input becomes is copied there; the call returns it no more.
+    if (isa<func::ReturnOp>(use.getOwner()))
+      return !updates.contains(use.getOperandNumber());
+    auto view = dyn_cast<tssa::AccessOp>(use.getOwner());
+    return view && tssa::showsWhole(view) && isReturned(view.getResult());
+  });
+}
+
 /// Where a kernel's result goes: an output if it is returned.
 Value LaunchConverter::makeBuffer(Value value) {
   if (Value known = fixed.lookup(value))
     return known;
-  // What an input becomes is copied there; the call returns it no more.
-  bool returned = llvm::any_of(value.getUses(), [&](OpOperand &use) {
-    return isa<func::ReturnOp>(use.getOwner()) &&
-           !updates.contains(use.getOperandNumber());
-  });
-  if (returned)
+  if (isReturned(value))
     return ExternalOp::create(builder, value.getLoc(), typeOf(value),
                               Role::output, outputs++, /*stable=*/false);
   return BufferOp::create(builder, value.getLoc(), typeOf(value),
@@ -321,16 +327,53 @@ void LaunchConverter::copyUpdates() {
     CopyOp::create(builder, loc, source, target);
 }
 
+/// The program's own buffer that `buffer` is, or shows all of by `views`, the
+/// outermost first; null where it is something else.
+static Value getPlanned(Value buffer, SmallVectorImpl<ViewOp> &views) {
+  auto extentOf = [](Value shown) {
+    return tssa::getExtent(cast<BufferType>(shown.getType()).getTensor());
+  };
+  for (; auto view = buffer.getDefiningOp<ViewOp>();
+       buffer = view.getSource()) {
+    if (view.getOffset() || view.getSymbolic() ||
+        extentOf(view) != extentOf(view.getSource()))
+      return {};
+    views.push_back(view);
+  }
+  return buffer.getDefiningOp<BufferOp>() ? buffer : Value();
+}
+
 /// The buffer that answers the call with a value.
 Value LaunchConverter::outputBuffer(Value value) {
   Value buffer = buffers.lookup(value);
-  if (!buffer.getDefiningOp<BufferOp>() && !showsUpdated(buffer))
+  SmallVector<ViewOp> views;
+  Value copied = getPlanned(buffer, views);
+  if (!copied && showsUpdated(buffer))
+    copied = buffer;
+  if (!copied)
     return buffer;
   // The program's own memory is the next call's, too.
-  auto output = ExternalOp::create(builder, value.getLoc(), typeOf(value),
-                                   Role::output, outputs++, /*stable=*/false);
-  CopyOp::create(builder, value.getLoc(), buffer, output);
+  Value output = ExternalOp::create(builder, value.getLoc(), copied.getType(),
+                                    Role::output, outputs++, /*stable=*/false);
+  CopyOp::create(builder, value.getLoc(), copied, output);
+  for (ViewOp view : llvm::reverse(views))
+    output = ViewOp::create(builder, view.getLoc(), view.getType(), output, 0);
   return output;
+}
+
+/// Says that the program is a prepare program, and how it finds its inputs.
+LogicalResult LaunchConverter::describePrepare() {
+  SmallVector<int64_t> sources;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto input = function.getArgAttrOfType<IntegerAttr>(i, attribute::kInput);
+    if (!input)
+      return function.emitError("prepares a parameter (argument ")
+             << i << ") without '" << attribute::kInput << "'";
+    sources.push_back(input.getInt());
+  }
+  program->setAttr(attribute::kPrepare, builder.getUnitAttr());
+  program->setAttr(attribute::kInputs, builder.getDenseI64ArrayAttr(sources));
+  return success();
 }
 
 LogicalResult LaunchConverter::run() {
@@ -339,15 +382,8 @@ LogicalResult LaunchConverter::run() {
   auto device = function->getAttrOfType<StringAttr>(attribute::kDevice);
   program = ProgramOp::create(builder, function.getLoc(), function.getName(),
                               device.getValue(), IntegerAttr(), ArrayAttr());
-  // How the prepare program finds its inputs. A backward program takes some of
-  // the main program's as well, but gradients beside them.
-  SmallVector<int64_t> sources;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto input =
-            function.getArgAttrOfType<IntegerAttr>(i, attribute::kInput))
-      sources.push_back(input.getInt());
-  if (!sources.empty() && sources.size() == function.getNumArguments())
-    program->setAttr(attribute::kInputs, builder.getDenseI64ArrayAttr(sources));
+  if (function->hasAttr(attribute::kPrepare) && failed(describePrepare()))
+    return failure();
   if (Attribute symbols = function->getAttr(attribute::kSymbols))
     program->setAttr(attribute::kSymbols, symbols);
   findUpdates();

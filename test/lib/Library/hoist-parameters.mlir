@@ -6,6 +6,7 @@
 // CHECK-NEXT: %[[R:.*]] = tssa.aten "aten::mul.Tensor"(%[[X]], %[[E]])
 // CHECK-NEXT: return %[[R]]
 // CHECK: func.func @f_prepare(%[[W:.*]]: tensor<4xf32> {pyjit.input = 1 : i64})
+// CHECK-SAME: pyjit.prepare
 // CHECK: tssa.aten "aten::exp"(%[[W]])
 func.func @f(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}) -> tensor<4xf32> {
   %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
@@ -48,7 +49,7 @@ func.func @stays(%w: tensor<4xf32> {pyjit.param}, %v: tensor<2x4xf32> {pyjit.par
 // CHECK-LABEL: func.func @constant(
 // CHECK-SAME: {pyjit.cached = 0 : i64, pyjit.elements = array<i64: -1, 0>}
 // CHECK: func.func @constant_prepare(%{{.*}}: tensor<2xi64> {pyjit.device = "cpu", pyjit.input = 1 : i64})
-// CHECK-SAME: attributes {pyjit.device = "cuda:0"}
+// CHECK-SAME: attributes {pyjit.device = "cuda:0", pyjit.prepare}
 // CHECK: aten::clone
 // CHECK: aten::_to_copy
 func.func @constant(%x: tensor<4x8xf32>, %c: tensor<2xi64> {pyjit.device = "cpu", pyjit.elements = array<i64: -1, 0>, pyjit.param}) -> tensor<4x2xf32> attributes {pyjit.device = "cuda:0"} {
@@ -72,7 +73,7 @@ func.func @number(%x: tensor<4xf32>, %c: tensor<f32> {pyjit.device = "cpu", pyji
 // The same operations have the same digest, whatever their arguments are called
 // and wherever they stand; on a device nothing is said.
 // CHECK-LABEL: func.func @first_prepare(
-// CHECK-SAME: pyjit.digests = ["[[SUM:[0-9a-f]+]]", "[[EXP:[0-9a-f]+]]"], pyjit.sources = [array<i64: 1, 0>, array<i64: 0>]
+// CHECK-SAME: pyjit.digests = ["[[SUM:[0-9a-f]+]]", "[[EXP:[0-9a-f]+]]"], pyjit.prepare, pyjit.sources = [array<i64: 1, 0>, array<i64: 0>]
 func.func @first(%x: tensor<4xf32>, %v: tensor<4xf32> {pyjit.param}, %w: tensor<4xf32> {pyjit.param}) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
   %1 = tssa.aten "aten::sub.Tensor"(%v, %0, 1 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -82,7 +83,7 @@ func.func @first(%x: tensor<4xf32>, %v: tensor<4xf32> {pyjit.param}, %w: tensor<
 }
 
 // CHECK-LABEL: func.func @second_prepare(
-// CHECK-SAME: pyjit.digests = ["[[SUM]]", "[[EXP]]", "{{[0-9a-f]+}}"], pyjit.sources = [array<i64: 2, 1>, array<i64: 1>, array<i64: 0>]
+// CHECK-SAME: pyjit.digests = ["[[SUM]]", "[[EXP]]", "{{[0-9a-f]+}}"], pyjit.prepare, pyjit.sources = [array<i64: 2, 1>, array<i64: 1>, array<i64: 0>]
 func.func @second(%w: tensor<4xf32> {pyjit.param}, %v: tensor<4xf32> {pyjit.param}, %u: tensor<7x4xf32> {pyjit.param}, %y: tensor<7x4xf32>) -> (tensor<7x4xf32>, tensor<7x4xf32>) {
   %s = tssa.aten "aten::sin"(%u) : (tensor<7x4xf32>) -> tensor<7x4xf32>
   %x = tssa.aten "aten::mul.Tensor"(%y, %s) : (tensor<7x4xf32>, tensor<7x4xf32>) -> tensor<7x4xf32>

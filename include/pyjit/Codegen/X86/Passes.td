@@ -41,8 +41,8 @@ def X86EmitKernels : Pass<"x86-emit-kernels", "mlir::ModuleOp"> {
 def X86ShareKernels : Pass<"x86-share-kernels", "mlir::ModuleOp"> {
   let summary = "Make one function of emitted kernels that differ in numbers";
   let description = [{
-    Kernels that prepare programs alone call (functions each argument of which
-    carries `pyjit.input`) run once, so that their code need not know its sizes
+    Kernels that prepare programs alone call (functions with `pyjit.prepare`)
+    run once, so that their code need not know its sizes
     and strides. Where several are the same but for i64 constants and indices of
     `llvm.getelementptr`, they become one function with the numbers that differ
     as arguments, and each kernel calls that. Divisors within a unit's loops stay

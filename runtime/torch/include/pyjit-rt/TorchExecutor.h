@@ -190,6 +190,7 @@ protected:
   void makeWritable(const at::Tensor *inputs) const;
   bool plan(std::string &error);
   void planUses();
+  std::vector<int64_t> findOwnMemory() const;
   void planOutputs();
   bool planCall(const Step &step, std::string &error);
   std::unique_ptr<Arena> takeArena();
@@ -247,7 +248,10 @@ protected:
   /// By slot: a vendor call, a view or the caller sees the tensor; a kernel
   /// sees the address alone.
   std::vector<bool> needsTensor;
-  std::vector<bool> copiedOutputs;             ///< by output
+  /// How the caller gets an output: what its slot holds, that if it shows all
+  /// of some memory, or a copy.
+  enum class Giving : uint8_t { Own, Whole, Copy };
+  std::vector<Giving> givings;                 ///< by output
   std::shared_ptr<const SavedPlan> savedPlan;  ///< null: calls leave no block
   std::shared_ptr<StorageCache> sharedStorage; // null: arenas keep theirs
   /// Idle arenas: one that a call takes without a lock, and what calls at the

@@ -22,6 +22,17 @@ cudagraph.program @graphs on "cuda:0" {
   cudagraph.return %y : !vec
 }
 
+// A prepare program hardly ever runs.
+// CHECK: @prepare on "cuda:0" variants ["plain"]
+cudagraph.program @prepare on "cuda:0" attributes {pyjit.inputs = array<i64>, pyjit.prepare} {
+  %y = cudagraph.external output 0 : !vec
+  cudagraph.graph externals(%y : !vec) {
+    cudagraph.kernel @k() to (%y) : () -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return %y : !vec
+}
+
 // CHECK: @indirect on "cuda:0" variants ["plain", "copy", "table", "update"]
 cudagraph.program @indirect on "cuda:0" {
   %y = cudagraph.external output 0 : !vec

@@ -10,7 +10,8 @@ func.func private @kernel(%x: tensor<64xf32>) -> tensor<64xf32>
                 pyjit.indirect = array<i1: false, true>, pyjit.schedule = {},
                 pyjit.work = 64 : i64, pyjit.grain = affine_map<()[s0] -> (s0)>,
                 pyjit.reads_symbols, pyjit.default_dtype = f32,
-                pyjit.symbols = [array<i64: 0, -1>], pyjit.inputs = array<i64: 1>,
+                pyjit.symbols = [array<i64: 0, -1>], pyjit.prepare,
+                pyjit.inputs = array<i64: 1>,
                 pyjit.digests = ["2f"], pyjit.sources = [array<i64: 0>]}
 func.func @arguments(%x: tensor<4xf32> {pyjit.param, pyjit.device = "cpu"},
                      %c: tensor<4xf32> {pyjit.cached = 0 : i64},

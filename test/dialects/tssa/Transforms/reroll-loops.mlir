@@ -243,7 +243,20 @@ func.func @unread(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 // CHECK-LABEL: func @prepare
 // CHECK-NOT: scf.for
 // CHECK: return
-func.func @prepare(%a: tensor<8xf32> {pyjit.input = 0 : i64}, %b: tensor<8xf32> {pyjit.input = 1 : i64}, %c: tensor<8xf32> {pyjit.input = 2 : i64}, %d: tensor<8xf32> {pyjit.input = 3 : i64}) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+func.func @prepare(%a: tensor<8xf32> {pyjit.input = 0 : i64}, %b: tensor<8xf32> {pyjit.input = 1 : i64}, %c: tensor<8xf32> {pyjit.input = 2 : i64}, %d: tensor<8xf32> {pyjit.input = 3 : i64}) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) attributes {pyjit.prepare} {
+  %0 = tssa.aten "my::pack"(%a) : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = tssa.aten "my::pack"(%b) : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = tssa.aten "my::pack"(%c) : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = tssa.aten "my::pack"(%d) : (tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// Each iteration's gradient is a tensor of its own, not a part of one.
+// CHECK-LABEL: func @backward
+// CHECK-NOT: scf.for
+// CHECK: return
+func.func @backward(%a: tensor<8xf32> {pyjit.input = 0 : i64}, %b: tensor<8xf32> {pyjit.input = 1 : i64}, %c: tensor<8xf32> {pyjit.input = 2 : i64}, %d: tensor<8xf32> {pyjit.gradient = 0 : i64}) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+    attributes {pyjit.gradient_inputs = array<i64: 0, 1, 2, 3>} {
   %0 = tssa.aten "my::pack"(%a) : (tensor<8xf32>) -> tensor<8xf32>
   %1 = tssa.aten "my::pack"(%b) : (tensor<8xf32>) -> tensor<8xf32>
   %2 = tssa.aten "my::pack"(%c) : (tensor<8xf32>) -> tensor<8xf32>

@@ -94,17 +94,35 @@ func.func @views(%x: !vec, %y: tensor<?xf32, #tssa.layout<[s0 * 4 + 1], [1]>>) -
 // -----
 
 // A prepare program says which of the main program's inputs it takes.
-// CHECK: cudagraph.program @prepare on "cuda:0" attributes {pyjit.inputs = array<i64: 2>}
-func.func @prepare(%w: tensor<8xf32> {pyjit.input = 2}) -> tensor<8xf32> attributes {pyjit.device = "cuda:0"} {
+// CHECK: cudagraph.program @prepare on "cuda:0" attributes {pyjit.inputs = array<i64: 2>, pyjit.prepare}
+func.func @prepare(%w: tensor<8xf32> {pyjit.input = 2}) -> tensor<8xf32>
+    attributes {pyjit.device = "cuda:0", pyjit.prepare} {
   %r = tssa.aten "aten::exp"(%w) : (tensor<8xf32>) -> tensor<8xf32>
   return %r : tensor<8xf32>
 }
 
-// A backward program takes gradients, too, and is launched as often as a main
-// one.
+// What is prepared may come from nothing.
+// CHECK: cudagraph.program @constants on "cuda:0" attributes {pyjit.inputs = array<i64>, pyjit.prepare}
+func.func @constants() -> tensor<8xf32> attributes {pyjit.device = "cuda:0", pyjit.prepare} {
+  %r = tssa.aten "aten::arange"(8 : i64, 6 : i64, none, "cuda:0", none) : () -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @+1 {{prepares a parameter (argument 0) without 'pyjit.input'}}
+func.func @unknown(%w: tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.device = "cuda:0", pyjit.prepare} {
+  %r = tssa.aten "aten::exp"(%w) : (tensor<8xf32>) -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+// A backward program is launched as often as a main one, also where all that it
+// takes is the main program's.
 // CHECK: cudagraph.program @backward on "cuda:0" {
-func.func @backward(%w: tensor<8xf32> {pyjit.input = 2}, %g: tensor<8xf32> {pyjit.gradient = 0}) -> tensor<8xf32>
-    attributes {pyjit.device = "cuda:0"} {
-  %r = tssa.aten "aten::mul.Tensor"(%w, %g) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+func.func @backward(%w: tensor<8xf32> {pyjit.input = 2}, %v: tensor<8xf32> {pyjit.input = 0}) -> tensor<8xf32>
+    attributes {pyjit.device = "cuda:0", pyjit.gradient_inputs = array<i64: 0>} {
+  %r = tssa.aten "aten::mul.Tensor"(%w, %v) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %r : tensor<8xf32>
 }
