@@ -125,6 +125,25 @@ def test_commands(page: str, tmp_path: Path, bin_dir: Path) -> None:
     run_commands(page, tmp_path, bin_dir, bin_dir.parent / "python")
 
 
+def test_code_of_recipes_is_in_the_tree() -> None:
+    """What CONTRIBUTING.md shows of a change is what stands there still."""
+    shown = re.findall(
+        r"```(?:cpp|python)\n(.*?)```",
+        (ROOT / "CONTRIBUTING.md").read_text(),
+        re.DOTALL,
+    )
+    folders = ("python-bindings/capture/builtins", "test/Integration")
+    sources = [
+        file.read_text()
+        for folder in folders
+        for file in (ROOT / folder).iterdir()
+        if file.suffix in (".cpp", ".py")
+    ]
+    assert shown
+    for code in shown:
+        assert any(code in source for source in sources), code
+
+
 # The function of docs/WrongAnswers.md; a pyjit-run whose fused programs are off by what its argument says.
 PROGRAM = """
 import torch, pyjit
