@@ -95,6 +95,21 @@ def test_python(page: str, tmp_path: Path) -> None:
             )
 
 
+def test_the_report_of_the_readme_is_that_of_explain() -> None:
+    """The lines of an excerpt, each once and in order."""
+    excerpt, whole = (
+        next(
+            text
+            for text in re.findall(
+                r"```text\n(.*?)```", (ROOT / page).read_text(), re.DOTALL
+            )
+            if text.startswith("pyjit: g:")
+        ).splitlines()
+        for page in ("README.md", "docs/Explain.md")
+    )
+    assert [line for line in whole if line in excerpt] == excerpt
+
+
 def run_commands(
     page: str, folder: Path, bin_dir: Path, python_path: Path, *more: str
 ) -> str:
