@@ -87,7 +87,7 @@ class Statistics(dict[str, Any]):
     FIELDS: ClassVar[dict[str, str]]
     """What each key means."""
     graphs: int
-    """Specializations that are kept, those behind graph breaks included."""
+    """Specializations that are kept, those after graph breaks included."""
     specializations: int
     """The same."""
     graph_breaks: int
@@ -162,7 +162,7 @@ class Report:
     timings: list[Timing] | None
     """What kernels and vendor calls took in the call that was made for ``detail="kernels"``."""
     def text(self, detail: Detail | None = None) -> str:
-        """The first screen (at most 25 lines), and behind it the detail that is asked for.
+        """The first screen (at most 25 lines), and after it the detail that is asked for.
 
         Raises ``ValueError`` for an unknown detail."""
     def to_dict(self) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def compile[F: Callable[..., Any]](
     name: str | None = ...,
 ) -> Callable[[F], F]: ...
 def disable[F: Callable[..., Any]](fn: F) -> F:
-    """Marks a function as never compiled: a graph ends in front of its call, and another begins behind it.
+    """Marks a function as never compiled: a graph ends before its call, and another begins after it.
 
     >>> import pyjit
     >>> @pyjit.disable

@@ -60,7 +60,7 @@ class Dumps:
         self.settings = settings
         self.specializes_sizes = False
         self._inputs = ""
-        self._no_inputs = "the guards do not accept the call behind itself"
+        self._no_inputs = "the guards do not accept the call after itself"
 
     @classmethod
     def next(cls, name: str, settings: Settings) -> Dumps:

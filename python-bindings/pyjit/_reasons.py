@@ -40,7 +40,7 @@ ENTRIES: dict[ReasonKind, Entry] = {
     ),
     ReasonKind.DATA_IN_PYTHON: Entry(
         "a tensor's values read by Python",
-        "keep the value a tensor (torch operators instead of .item(), .tolist(), .numpy(), ==, in), or read it behind the call",
+        "keep the value a tensor (torch operators instead of .item(), .tolist(), .numpy(), ==, in), or read it after the call",
     ),
     ReasonKind.DATA_DEPENDENT_SHAPE: Entry(
         "an operator whose result's size depends on values",
@@ -88,7 +88,7 @@ ENTRIES: dict[ReasonKind, Entry] = {
     ),
     ReasonKind.RESULT_OBJECT: Entry(
         "an object that cannot leave the compiled function",
-        "return tensors, numbers, lists, tuples, dicts or plain instances; make the others behind the call",
+        "return tensors, numbers, lists, tuples, dicts or plain instances; make the others after the call",
     ),
     ReasonKind.CHANGING_VALUE: Entry(
         "a value that differs from call to call",
@@ -141,7 +141,7 @@ ENTRIES: dict[ReasonKind, Entry] = {
     ),
     ReasonKind.BACKWARD: Entry(
         "a backward pass, or a use of gradients, that pyjit does not model",
-        "compile the forward function and the loss, and call backward() behind them (docs/Training.md)",
+        "compile the forward function and the loss, and call backward() after them (docs/Training.md)",
     ),
     ReasonKind.AUTOGRAD_FUNCTION: Entry(
         "a torch.autograd.Function with a backward of its own",

@@ -226,7 +226,7 @@ class Report:
         )
         left = len(modules) - _MOST_MODULES
         more = f" and {left} more (stats(f).compiled_modules)" if left > 0 else ""
-        yield f"  what runs in eager calls modules, which run compiled: {first}{more}"
+        yield f"  modules that eager parts call run compiled: {first}{more}"
 
     def _notes(self) -> Iterator[str]:
         stats = self.stats

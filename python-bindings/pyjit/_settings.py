@@ -30,7 +30,7 @@ SYNONYMS = {"max_records": "recompile_limit"}
 MOST_SPECIALIZATIONS = 4096
 LOG_TOPICS = {
     "guards": "the guard and mock programs of each specialization",
-    "graph": "its tensor program behind functionalization",
+    "graph": "its tensor program after functionalization",
     "fusion": "the same as kernels and vendor calls",
     "kernels": "its kernels, as linalg",
     "cudagraph": "its launches on a GPU",

@@ -35,7 +35,7 @@ class Statistics(dict[str, Any]):
     """
 
     FIELDS: ClassVar[dict[str, str]] = {
-        "graphs": "specializations that are kept, those behind graph breaks included",
+        "graphs": "specializations that are kept, those after graph breaks included",
         "specializations": "the same",
         "graph_breaks": "places in the program where calls break; a call that is not recorded at all is none",
         "graph_break_sites": "why they do, each a Reason (a str with kind, place, remedy)",

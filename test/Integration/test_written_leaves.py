@@ -343,7 +343,7 @@ def test_a_view_leaves(compile: Compile) -> Steps:
         yield [v, out, w, gradients(w)]
 
 
-@scenario(grad=True, graph_breaks="leaf behind a write", captured="late")
+@scenario(grad=True, graph_breaks="leaf after a write", captured="late")
 def test_written_again_behind_the_call(compile: Compile) -> Steps:
     """The graph that leaves checks versions, as eager's does."""
     w = leaf(4)

@@ -44,6 +44,17 @@ def test_the_page_gives_the_remedy(kind: ReasonKind) -> None:
     assert f"**What to do:** {ENTRIES[kind].remedy}." in text
 
 
+def test_the_index_has_each_kind_once() -> None:
+    """What passes by itself is in the row of what needs nothing."""
+    page = (ROOT / PAGE).read_text()
+    rows = page.split("| how bad | codes |")[1].split("\n\n")[0].splitlines()[2:]
+    listed = [re.findall(r"\[([\w-]+)\]\(#\1\)", row) for row in rows]
+    every = [code for codes in listed for code in codes]
+    assert sorted(every) == sorted(code_of(kind) for kind in ReasonKind)
+    passing = {code_of(kind) for kind, entry in ENTRIES.items() if entry.passing}
+    assert rows[-1].startswith("| nothing to do") and passing <= set(listed[-1])
+
+
 def examples() -> list[tuple[str, str, str]]:
     """Sections' code, what breaks and what does not, by the section's name."""
     found = []

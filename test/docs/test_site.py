@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -55,6 +56,28 @@ def test_every_pass_and_operation_is_in_the_reference(
                 r'^def\s+\w+Op\s*:\s*\w+<\s*"(\w+)"', file.read_text(), re.MULTILINE
             ):
                 assert f"`{dialect}.{name}`" in text, name
+
+
+def test_the_list_of_pages_has_what_the_navigation_has(
+    site: ModuleType, root: Path
+) -> None:
+    """The table of docs/README.md names the pages of docs/ in the navigation's parts and order."""
+    text = (root / "docs/README.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| people .*\|$", text, re.MULTILINE)
+    navigation = {
+        title: [page for page in pages if page != "docs/README.md"]
+        for title, pages in site.navigation().items()
+    }
+    assert [*rows, "Decisions"] == list(navigation)
+    for row in rows:
+        line = re.search(rf"^\| {row} \|.*$", text, re.MULTILINE)[0]  # type: ignore[index]
+        linked = [
+            os.path.normpath(f"docs/{target}")
+            for target in re.findall(r"\]\(([^)#]+)\)", line)
+        ]
+        assert [page for page in navigation[row] if page in linked] == linked, row
+        left_out = set(navigation[row]) - set(linked)
+        assert not [page for page in left_out if page.startswith("docs/")], row
 
 
 def test_public_names_are_documented(site: ModuleType) -> None:

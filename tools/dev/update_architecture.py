@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes the IR that docs/Architecture.md shows: each block is what the tools print now.
+"""Writes the IR that docs/Architecture.md and examples/reading-ir show: each block is what the tools print now.
 
-A block of the page follows a line ``<!-- live: NAME -->``. Run this with the project's Python
-after a build; test/docs/test_architecture.py fails when page and tools disagree.
+A block of a page follows a line ``<!-- live: NAME -->``. Run this with the project's Python
+after a build; test/docs/test_architecture.py fails when a page and the tools disagree.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "docs/example/model.py"
-PAGE = ROOT / "docs/Architecture.md"
+SOFTMAX = ROOT / "examples/reading-ir/program.py"
 COLUMNS = 120
 GLUE = "\0"  # a space at which no line ends
 
@@ -26,6 +26,8 @@ SPECIALIZATION = [
     "--refgraph-generate-mock",
     "--refgraph-extract-graph",
 ]
+# Of one CPU, wherever this runs: which matmuls are kernels differs between them.
+LIBRARY = "--pyjit-library=cpu=x86-64-v3"
 
 
 class Tools:
@@ -35,13 +37,15 @@ class Tools:
         self.bin = bin_dir
 
     def run(self, tool: str, *args: str | Path, text: str = "") -> str:
-        done = subprocess.run(
-            [self.bin / tool, *args],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        with tempfile.TemporaryDirectory() as folder:  # programs leave files
+            done = subprocess.run(
+                [self.bin.resolve() / tool, *args],
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=folder,
+            )
         if done.returncode:
             raise SystemExit(f"update_architecture: {tool} failed:\n{done.stderr}")
         return done.stdout
@@ -90,14 +94,12 @@ def wrapped(line: str) -> str:
     ).replace(GLUE, " ")
 
 
-def blocks(bin_dir: Path) -> dict[str, str]:
-    tools = Tools(bin_dir)
+def architecture(tools: Tools) -> dict[str, str]:
     raw = tools.run("pyjit-trace", MODEL, "--function", "model", "-o", "-")
     trace = tools.opt(raw)
     specialization = tools.opt(trace, *SPECIALIZATION)
     functional = tools.opt(trace, "--pyjit-frontend")
-    # Of one CPU, wherever this runs: which matmuls are kernels differs between them.
-    fused = tools.opt(functional, "--pyjit-library=cpu=x86-64-v3", "--pyjit-fuse")
+    fused = tools.opt(functional, LIBRARY, "--pyjit-fuse")
     x86 = tools.opt(fused, "--x86-emit-kernels=vector-bits=256")
     cuda = tools.opt(trace.replace('"cpu"', '"cuda:0"'), "--pyjit-cuda")
     ptx = tools.run("pyjit-translate", "--kernels-to-ptx", "--chip=sm_90", text=cuda)
@@ -146,6 +148,28 @@ def blocks(bin_dir: Path) -> dict[str, str]:
     }
 
 
+def reading_ir(tools: Tools) -> dict[str, str]:
+    """A softmax before and after the stage that fuses."""
+    trace = tools.run("pyjit-trace", SOFTMAX, "--function", "attention", "-o", "-")
+    planned = tools.opt(trace, "--pyjit-frontend", LIBRARY)
+    fused = tools.opt(planned, "--pyjit-fuse")
+    return {
+        "planned": lines(planned, "func.func @attention"),
+        "fused": lines(fused, "func.func @attention"),
+        "softmax": lines(
+            fused,
+            "func.func private @kernel_0",
+            keep=r"linalg\.generic|maximumf|subf|math\.exp|addf|divf|return",
+        ),
+    }
+
+
+PAGES = {
+    "docs/Architecture.md": architecture,
+    "examples/reading-ir/README.md": reading_ir,
+}
+
+
 def render(page: str, made: dict[str, str]) -> str:
     """The page with its blocks replaced."""
 
@@ -159,9 +183,11 @@ def render(page: str, made: dict[str, str]) -> str:
     return re.sub(pattern, replace, page, flags=re.DOTALL)
 
 
-def main(write: Callable[[str], object] = PAGE.write_text) -> None:
-    bin_dir = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/bin"
-    write(render(PAGE.read_text(), blocks(bin_dir)))
+def main() -> None:
+    tools = Tools(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/bin")
+    for name, blocks in PAGES.items():
+        page = ROOT / name
+        page.write_text(render(page.read_text(), blocks(tools)))
 
 
 if __name__ == "__main__":

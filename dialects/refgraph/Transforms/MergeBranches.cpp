@@ -140,7 +140,7 @@ LogicalResult Merger::goOneWay(TraceOp side, bool outcome) {
       return WalkResult::advance();
     call.emitError("stays a graph break: '")
         << call.getOverload()
-        << "' in front of the branch has effects beyond its results";
+        << "' before the branch has effects beyond its results";
     return WalkResult::interrupt();
   });
   if (walked.wasInterrupted())

@@ -24,8 +24,9 @@ def TSSA_AtenOp : TSSA_Op<"aten",
     names their numbers in `mutates`, and has one more result for each, the
     operand's new value, after the tensors that the overload returns.
 
-    Has an effect only where the table says that the overload draws random
-    numbers, or does not know the overload.
+    Has an effect where the overload draws random numbers, where its result's
+    size depends on data, where the table does not know it, and, on exceptions
+    alone, where `pyjit.must_run` says that it may raise.
 
     ```mlir
     %0 = tssa.aten "aten::gelu"(%x, "tanh") : (tensor<4xf32>) -> tensor<4xf32>

@@ -71,9 +71,9 @@ const char *KeptCasts::whyNotBound(const at::Tensor &weight,
                                      ->unsafe_storage()
                                      .unsafeGetStorageImpl()))
     return "autocast casts a weight that the call has written, and keeps that "
-           "cast behind the call";
+           "cast after the call";
   if (s.decisions.heads.count > 0)
-    return "autocast keeps a weight's cast behind a branch on a tensor's data";
+    return "autocast keeps a weight's cast after a branch on a tensor's data";
   c10::DeviceType device = weight.device().type();
   if (cast.scalar_type() != at::autocast::get_autocast_dtype(device) ||
       !isCastOf(cast, weight) || isSeenByPython(cast))

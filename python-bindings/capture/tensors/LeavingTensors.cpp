@@ -327,7 +327,7 @@ void LeavingTensors::writeGradient(const at::Tensor &t,
     endBeforeUse("a backward within the call, and it leaves a tensor that "
                  "another one can begin at");
   else if (computed && impl.earlier.leaves.isReachedFrom(t.grad_fn().get()))
-    endBeforeUse("it leaves a tensor that was computed from a leaf behind a "
+    endBeforeUse("it leaves a tensor that was computed from a leaf after a "
                  "write that autograd does not see");
   else if (PyObject *leaf = impl.earlier.replaced.first(); computed && leaf) {
     recording.breaks.refused = leaf;

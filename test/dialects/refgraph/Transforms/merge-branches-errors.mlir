@@ -732,7 +732,7 @@ refgraph.trace @f_2 attributes {refgraph.segment = "rest", refgraph.takes = arra
 refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
-  // expected-error @+1 {{stays a graph break: 'mylib::thing' in front of the branch has effects beyond its results}}
+  // expected-error @+1 {{stays a graph break: 'mylib::thing' before the branch has effects beyond its results}}
   %y = refgraph.tensor_op "mylib::thing"(%x) : (!T) -> !T
   %c = refgraph.tensor_op "aten::any"(%y) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %y] : (!B, !T) -> !refgraph.obj<"tuple">
