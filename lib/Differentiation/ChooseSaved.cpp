@@ -168,8 +168,11 @@ private:
       return dependsOnKnown(op);
     bool isShown = llvm::any_of(
         op->getResults(), [&](Value result) { return shown.contains(result); });
-    return program.isForward.contains(op) && !isa<tssa::AccessOp>(op) &&
-           (isShown || readsKnown(op)) &&
+    bool readsOther = readsKnown(op);
+    // A view of a copy that nobody sees (a reshape's) is its result's memory.
+    bool isOwn = isa<tssa::AccessOp>(op) ? isShown && !readsOther
+                                         : isShown || readsOther;
+    return program.isForward.contains(op) && isOwn &&
            llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
   }
 

@@ -91,6 +91,28 @@ def test_data_of_a_result_is_written(compile: Compile) -> Steps:
             yield gradients(x)
 
 
+@scenario(grad=True)
+def test_reshaped_result_is_written(compile: Compile) -> Steps:
+    """What a reshape copied is the result's memory, which eager's nodes have saved, themselves or as a view."""
+
+    def call(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = x.exp().t().reshape(-1)
+        return h, h.sin(), h.view(4, 3) @ w
+
+    f = compile(call)
+    for _ in range(3):
+        for which in (1, 2):
+            x, w = leaf(3, 4), leaf(3, 2, seed=1)
+            results = f(x, w)
+            results[0].data.zero_()
+            results[which].sum().backward()
+            yield gradients(x, w)
+            results = f(x, w)
+            with torch.no_grad():
+                results[0].zero_()
+            yield type(attempt(results[which].sum().backward)).__name__
+
+
 @scenario(grad=True, versions=False)
 def test_modes_between_call_and_backward(compile: Compile) -> Steps:
     """A call in training mode writes the statistics that one in evaluation mode has saved, without a version."""

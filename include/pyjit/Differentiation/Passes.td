@@ -89,7 +89,9 @@ def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
     once written and once read (almost nothing for inputs and results, which are
     there anyway), to compute it again the work of its operator, which is without
     limit for matmuls, reductions, random numbers and whatever only a vendor
-    library computes. (The formulation of PyTorch's
+    library computes. A result that a derivative reads is not computed again, for
+    its memory is what eager has saved, and somebody may write it; nor is one that
+    is a view of a copy which nobody else sees (a reshape's). (The formulation of PyTorch's
     `min_cut_rematerialization_partition`, torch/_functorch/partitioners.py, with
     the costs of computing again as edges of their own.)
 

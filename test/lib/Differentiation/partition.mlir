@@ -121,6 +121,27 @@ func.func @result(%x: tensor<3x4xf64>) -> tensor<3x4xf64> attributes {pyjit.grad
 
 // -----
 
+// So it is where the result is a view of a copy that nobody sees, as a reshape
+// makes it, and read through another view.
+// CHECK-LABEL: func.func @reshaped(
+// CHECK-LABEL: func.func @reshaped_backward(
+// CHECK-SAME: %[[H:[a-z0-9]+]]: tensor<12xf32> {pyjit.result = 0 : i64}
+// CHECK-NOT: aten::clone
+// CHECK: %[[V:.*]] = tssa.access %[[H]] [#tssa.view<view [2, 6]>]
+// CHECK: "aten::cos"(%[[V]])
+func.func @reshaped(%x: tensor<3x4xf32>) -> (tensor<12xf32>, tensor<2x6xf32>)
+    attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0, 1>} {
+  %e = tssa.aten "aten::exp"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %0 = tssa.access %e [#tssa.view<permute [1, 0]>] : tensor<3x4xf32> -> tensor<4x3xf32, #tssa.strides<[1, 4]>>
+  %1 = tssa.aten "aten::clone"(%0, 0 : i64) : (tensor<4x3xf32, #tssa.strides<[1, 4]>>) -> tensor<4x3xf32>
+  %2 = tssa.access %1 [#tssa.view<view [12]>] : tensor<4x3xf32> -> tensor<12xf32>
+  %3 = tssa.access %2 [#tssa.view<view [2, 6]>] : tensor<12xf32> -> tensor<2x6xf32>
+  %4 = tssa.aten "aten::sin"(%3) : (tensor<2x6xf32>) -> tensor<2x6xf32>
+  return %2, %4 : tensor<12xf32>, tensor<2x6xf32>
+}
+
+// -----
+
 // Statistics that eager's forward operator saves are those of before a write,
 // what is normalised is what is there behind it. Of something that nobody else
 // sees they are computed again.
