@@ -55,7 +55,7 @@ def test_lengths(dtype: torch.dtype, launch: str | None) -> None:
             torch.testing.assert_close(have, want, **TOLERANCE[dtype])
         text = report(fast, step(6, dtype))
     ((graphs, plain),) = counts(text)
-    assert graphs <= 4, text
+    assert graphs <= 8, text  # two ways to launch by graphs, four amounts of room
     if launch in ("update", "table"):
         assert graphs >= 1 and plain <= 2, text
 
