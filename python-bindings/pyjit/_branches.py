@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -79,6 +80,9 @@ class CallSegment:
         self.speculations: tuple[str, ...] = ()
         self.serial = next(_serials)
         self.includes = {self.serial}
+        # Of the recordings that it consists of, the first and the last.
+        self.first: int = made_of.first if made_of else self.serial
+        self.last: int = self.serial
 
     @classmethod
     def of(cls, found: _C.Segment, keywords: tuple[str, ...]) -> CallSegment:
@@ -219,21 +223,37 @@ def _takes(frame: _C.Frame, key: Key) -> tuple[int, ...] | None:
     return tuple(numbers)
 
 
+def _latest(segments: list[CallSegment], after: CallSegment) -> CallSegment:
+    return segments[-1]
+
+
+def _next(segments: list[CallSegment], after: CallSegment) -> CallSegment:
+    """The one that was recorded next behind ``after``: in the same call, if there is one of it. Callers that
+    have the same code, as a decorator's wrappers do, share their continuations."""
+    later = [segment for segment in segments if segment.first > after.last]
+    return min(later, key=lambda segment: segment.first, default=segments[-1])
+
+
 def _callers(
-    root: Engine, frames: tuple[_C.Frame, ...]
+    root: Engine,
+    frames: tuple[_C.Frame, ...],
+    side: CallSegment,
+    choose: Callable[[list[CallSegment], CallSegment], CallSegment],
 ) -> tuple[list[_Step], int] | None:
-    """What the frames below go on with when the innermost has returned, and how many of them are
+    """What the frames below go on with when the innermost has returned from ``side``, and how many of them are
     then left."""
     steps: list[_Step] = []
     left = len(frames) - 1
-    while left and not (steps and steps[-1].segment.graph_break):
+    last = side
+    while left and not (steps and last.graph_break):
         left -= 1
         key, *others = frames[left].exits
         engine = None if others else root.continuations.get(key)
         takes = _takes(frames[left], key)
         if not engine or not engine.call_segments or takes is None:
             return None
-        steps.append(_Step(SegmentKind.REST, engine.call_segments[-1], takes))
+        last = choose(engine.call_segments, last)
+        steps.append(_Step(SegmentKind.REST, last, takes))
     return steps, left
 
 
@@ -283,6 +303,7 @@ def _merge(
     )
     merged.took = end.took
     segments = [step.segment for step in steps]
+    merged.last = end.last
     merged.branch_count = (
         len(sides) - 1 + sum(segment.branch_count for segment in segments)
     )
@@ -455,13 +476,24 @@ class Branches:
         self, segment: CallSegment, sides: tuple[_Step, ...]
     ) -> CallSegment | None:
         """The segment with these sides, where that has not been tried and can be."""
-        rests: list[_Step] = []
-        left = len(segment.frames) - 1
-        if not sides[0].segment.graph_break:
-            callers = _callers(self.root, segment.frames)
+        if sides[0].segment.graph_break:
+            return self._try_with(segment, sides, [], len(segment.frames) - 1)
+        for choose in (_next, _latest):
+            callers = _callers(self.root, segment.frames, sides[0].segment, choose)
             if callers is None:
                 return None
-            rests, left = callers
+            if merged := self._try_with(segment, sides, *callers):
+                return merged
+        return None
+
+    def _try_with(
+        self,
+        segment: CallSegment,
+        sides: tuple[_Step, ...],
+        rests: list[_Step],
+        left: int,
+    ) -> CallSegment | None:
+        """Likewise, with what the callers go on with."""
         tried = (segment.serial, *(step.segment.serial for step in (*sides, *rests)))
         if tried in self._tried:
             return None

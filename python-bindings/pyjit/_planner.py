@@ -15,11 +15,12 @@ class Planner:
 
     def __init__(self, numbers: DynamicNumbers) -> None:
         self.numbers = numbers
-        # The monitored run that looked here last, and the last that recorded.
-        self._run = self._recorded_in = self._repeats = 0
+        # The monitored run that looked here last, and how often it has recorded.
+        self._run = self._repeats = 0
         # A call of it has met no specialization since.
         self.missed = False
-        self._signatures: set[tuple] = set()
+        # The run that has recorded arguments of these kinds last.
+        self._recorded_in: dict[tuple, int] = {}
 
     def plan(
         self,
@@ -47,16 +48,16 @@ class Planner:
         unseen, inputs = self.numbers.choose(arguments)
         signature = self.numbers.signature(arguments, unseen, inputs)
         # A recording that is part of something larger has no specialization of its own.
-        answers = specializations or self._recorded_in == self._run
+        recorded_in = self._recorded_in.get(signature)
+        answers = specializations or recorded_in == self._run
         if (
-            (signature in self._signatures and not missed and answers)
+            (recorded_in is not None and not missed and answers)
             or not may_observe
             or self._repeats >= REPEATS
             or specializations + self._repeats >= limit
         ):
             return Plan((PlanAction.RECORDED, (), (), False, False))
-        self._signatures.add(signature)
-        self._recorded_in = self._run
+        self._recorded_in[signature] = self._run
         self._repeats += 1
         self.numbers.tried |= inputs
         return Plan(

@@ -275,3 +275,43 @@ def test_a_transformer(padding: str) -> None:
     assert not stats["graph_break_sites"] and not stats["specialized_sizes"], stats
     # The first sizes, other rows, another length; each way at least once more.
     assert stats["specializations"] <= (3 if padding != "sometimes" else 6), stats
+
+
+class Inner:
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
+
+
+class Outer:
+    def __init__(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.x, self.y = x, y
+
+
+class Branching(nn.Module):
+    def forward(self, x: torch.Tensor, step: torch.Tensor) -> Inner:
+        if (x > -100).all():
+            return Inner(torch.cat([x, step]) * 2)
+        return Inner(x)
+
+
+class Around(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Branching()
+
+    def forward(self, x: torch.Tensor, step: torch.Tensor) -> Outer:
+        found = self.inner(x, step)
+        return Outer(found.x.relu(), step + 1)
+
+
+@DEVICES
+def test_callers_that_share_their_code(device: bool) -> None:
+    """`Module.__call__` within itself: which of its continuations belongs where, the order of recording says."""
+    module = Around()
+
+    def of_both(x: torch.Tensor, step: torch.Tensor) -> tuple:
+        found = module(x, step)
+        return found.x, found.y
+
+    calls = [(torch.ones(n, 4), torch.ones(m, 4)) for n, m in [(8, 8), (8, 1), (9, 1), (10, 1), (11, 1)]]  # fmt: skip
+    one_graph(check(of_both, calls, device), specializations=3, misses=3)

@@ -174,6 +174,10 @@ static ResultKind nativeAbcCheck(Recording &s, const Call &c) {
   if (c.args.size() != 2)
     return s.calls.unknownNative(c);
   nativeTypeCheck(s, c);
+  // What it does not remember it asks of Python, also for other classes. A hook
+  // (`__subclasshook__`) is not called again: it stays a graph break.
+  if (PyType_Check(c.args[0]) && s.objects.require(c.args[0]))
+    s.attributes.special(c.args[0], "__subclasscheck__");
   static PyObject *getToken = findObject("_abc:get_cache_token");
   PyObject *token = getToken ? PyObject_CallNoArgs(getToken) : nullptr;
   if (!token) {
