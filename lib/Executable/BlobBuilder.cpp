@@ -311,9 +311,17 @@ LaunchProgram BlobBuilder::assemble(rt::Header header) {
       patch(rt::PatchKind::Int, *symbolsAt + i,
             getAffineSymbolExpr(i, context));
   SmallVector<int64_t> table;
+  // Those of one value stand together: the runtime computes it once.
+  DenseMap<AffineExpr, int64_t> values;
+  for (const Patch &patch : patches)
+    if (auto [entry, isNew] = values.try_emplace(patch.value); isNew)
+      entry->second = expression(patch.value);
+  llvm::stable_sort(patches, [&](const Patch &a, const Patch &b) {
+    return values.lookup(a.value) < values.lookup(b.value);
+  });
   for (const Patch &patch : patches)
     llvm::append_values(table, static_cast<int64_t>(patch.kind), patch.index,
-                        static_cast<int64_t>(expression(patch.value)));
+                        values.lookup(patch.value));
   header.patches = patches.size();
   header.patchTable = words(table);
   header.magic = rt::kLaunchMagic;

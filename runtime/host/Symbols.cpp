@@ -73,15 +73,27 @@ bool Program::fill(const int64_t *symbols, const int64_t *capacity,
   auto *slots = reinterpret_cast<Slot *>(in(slotTable));
   auto *kernels = reinterpret_cast<Kernel *>(in(kernelTable));
   auto *ints = reinterpret_cast<int64_t *>(in(intPool));
+  // What was evaluated last: those of one value stand together.
+  struct {
+    int64_t expression = -1, value = 0;
+    const int64_t *of = nullptr;
+    bool fits = false;
+  } last;
   for (uint32_t i = 0; i < h.patches; ++i) {
     const int64_t *patch = intPool + h.patchTable + 3 * uint64_t(i);
-    int64_t value = 0;
     auto kind = static_cast<PatchKind>(patch[0]);
     bool laidOut = kind == PatchKind::ArenaBytes ||
                    (kind == PatchKind::SlotPlace &&
                     slots[patch[1]].kind == SlotKind::Arena);
+    const int64_t *of = laidOut ? capacity : symbols;
+    if (last.expression != patch[2] || last.of != of) {
+      last.expression = patch[2];
+      last.of = of;
+      last.fits = evaluate(patch[2], of, last.value);
+    }
     // All of them count something; grains are quotients of what may be 0.
-    if (!evaluate(patch[2], laidOut ? capacity : symbols, value)) {
+    int64_t value = last.value;
+    if (!last.fits) {
       if (kind != PatchKind::KernelGrain)
         return fail(error, "a size of this call does not fit");
       value = 1;
