@@ -247,11 +247,6 @@ void Scalars::native(const Call &call, const char *name) {
   static const std::set<std::string> factories = {
       "full",  "zeros",  "ones", "empty",    "rand",
       "randn", "arange", "eye",  "linspace", "normal"};
-  if (tensor || factories.count(name) || takesLists(name)) {
-    if (!onlyMoves(name, call))
-      beginUse(name, call);
-    return;
-  }
   if (onlyMoves(name, call)) {
     // Keys are looked at, and what `update` iterates over.
     if (!std::strcmp(name, "get") && call.args.size() > 1)
@@ -264,6 +259,8 @@ void Scalars::native(const Call &call, const char *name) {
       specializeDeep(call.args.empty() ? nullptr : call.args[0]);
     return;
   }
+  if (tensor || factories.count(name) || takesLists(name))
+    return beginUse(name, call);
   if (makesTensor(name) && !call.args.empty() && isTracked(call.args[0]) &&
       proxyOf(call.args[0]) < 0 && !isSpecialized(call.args[0])) {
     s.now.tensorOf = call.args[0];
