@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attempts to get a wrong answer: numbers as keys, beside tensors."""
 
+# The spelling that ruff would simplify is what is tested.
+# ruff: noqa: C406
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,6 +21,10 @@ _LOOKUPS: dict[str, Callable[[Any, Any], Any]] = {
     "setdefault": lambda x, n: {1: x, 2: x * 2}.setdefault(n, x - 1),
     "item": lambda x, n: {1: x, 2: x * 2}[n],
     "update": lambda x, n: _updated({2: x}, [(n, x - 1)]),
+    "pairs": lambda x, n: dict([(n, x), (1, x * 2)]),
+    "pairs in lists": lambda x, n: dict(([2, x], [n, x * 2])),
+    "zipped": lambda x, n: dict(zip([n, 1], [x, x * 2])),
+    "display": lambda x, n: {n: x, 1: x * 2},
     "element": lambda x, n: [x, x * 2, x - 1][n],
     "insert": lambda x, n: _inserted([x, x * 2, x * 3], n, x - 1),
 }

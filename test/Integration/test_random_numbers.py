@@ -124,6 +124,7 @@ def container(pick: random.Random) -> str:
             f"{t} = {{0: {u}, 1: {u} * 0.5, 2: {u} - 1}}.{method}({k}, {t})",
             f"{t} = {{True: {u}, 2: {t} + 1}}.{method}({v}, {t})",
             f"{v} = {{0: 0.5, 1: {w}}}.{method}({k}, {v})",
+            f"{t} = dict([({k}, {u}), (1, {t})])[1]",
             f"{t} = ({u}, {t}, {t} * 0.5)[{k} % 3]",
             f"{v} = [{w}, 0.5, {v}][-({k} % 3)]",
             f"{k} = ({k}, {m}, 1).index({m})",
