@@ -157,7 +157,11 @@ ResultKind Operators::binary(PyObject *a, PyObject *b, const char *op,
       continue;
     if (PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o) ||
         PyAnySet_Check(o)) {
-      s.containers.readAll(o);
+      // `d.keys() & xs` makes a set of the other operand.
+      if (isView(a) || isView(b))
+        hashElements(s, o);
+      else
+        s.containers.readAll(o);
     } else if (python || PyType_Check(o)) {
       s.objects.require(o);
     } else if (isView(o) && !s.objects.isExternal(o)) {

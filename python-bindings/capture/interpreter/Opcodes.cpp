@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "interpreter/Opcodes.h"
+#include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
@@ -335,7 +336,7 @@ ResultKind listExtend(const Op &o) {
 
 ResultKind setUpdate(const Op &o) {
   ownBegun(o, o.in.arg + 1);
-  o.s.containers.iterate(o.peek(1));
+  hashElements(o.s, o.peek(1));
   return ResultKind::Known;
 }
 
