@@ -372,7 +372,7 @@ def test_generator_and_comprehension(compile: Compile) -> Steps:
         yield f(values(4), n)
 
 
-@scenario(captured="late", graph_breaks="`is` between two numbers or strings")
+@scenario(eager="`is` between two numbers or strings")
 def test_identity_of_numbers(compile: Compile) -> Steps:
     default = 0.25
 

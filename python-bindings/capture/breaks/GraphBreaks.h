@@ -90,6 +90,9 @@ public:
   Py_ssize_t argumentCount = 0;
   bool inHandler = false;
   bool passes = false; ///< ended by `endOnce`
+  /// Ended where the program asks whether two values are one object: what
+  /// segments hand on is equal to what the interpreter would have, and no more.
+  bool asksValues = false;
   bool noGraphBreak =
       false; ///< what ended the capture is not one instruction's
   /// The capture ended in front of an instruction, not in the middle of one.

@@ -76,6 +76,7 @@ private:
   void await(Recording &recording, const std::vector<FrameState> &states);
   void learn(const FrameState &state, const Reason &why);
   void pass(Recording &recording);
+  static void forget(std::vector<Segment> &recorded);
   void addOuterFrames(Reason &reason) const;
   void learnAllocation(Recording &recording,
                        const std::vector<FrameState> &states);

@@ -72,6 +72,21 @@ bool Run::learnAtEnd(Recording &recording) {
   return true;
 }
 
+/// No part of the call is compiled.
+void Run::forget(std::vector<Segment> &recorded) {
+  for (Segment &segment : recorded) {
+    forget(segment.fallback);
+    for (PyObject *held : {segment.key, segment.objects, segment.graphBreak})
+      Py_XDECREF(held);
+    for (const auto &sites : {segment.numbers, segment.gradients})
+      for (const auto &site : sites)
+        Py_DECREF(site.first);
+    for (const Segment::Fixed &fixed : segment.fixed)
+      Py_DECREF(fixed.code);
+  }
+  recorded.clear();
+}
+
 /// What was so in this call is not likely to be so again.
 void Run::pass(Recording &recording) {
   const ShadowFrame &frame = recording.tracker.frames.back();
@@ -188,6 +203,12 @@ void Run::addOuterFrames(Reason &reason) const {
 
 void Run::breakGraph(std::unique_ptr<Recording> recording) {
   addOuterFrames(recording->reason);
+  if (recording->breaks.asksValues) {
+    forget(segments);
+    reason = recording->reason;
+    stopped = true;
+    return;
+  }
   size_t learnedBefore = learned.size();
   if (recording->breaks.lacksHistory)
     learnOneWay();

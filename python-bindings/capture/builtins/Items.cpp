@@ -100,10 +100,9 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
       return ResultKind::Known;
     if (PyDict_Check(o)) {
       PyObject *missing = s.attributes.special(o, "__missing__");
-      if (missing && !PyFunction_Check(missing) && !PyDict_Contains(o, key)) {
-        PyErr_Clear();
+      if (missing && !PyFunction_Check(missing) && PyDict_Contains(o, key) == 0)
         s.end(ReasonKind::UnusualObject, "a missing key of a " + typeName(o));
-      }
+      PyErr_Clear(); // a key that cannot be hashed
     }
   }
   if (PyTuple_Check(o) || PyList_Check(o)) {

@@ -7,6 +7,63 @@
 
 using namespace pyjit::capture;
 
+void pyjit::capture::hashElements(Recording &s, PyObject *from) {
+  if (isValue(from) || PyFunction_Check(from))
+    return;
+  s.containers.iterate(from);
+  if (PyList_Check(from) || PyTuple_Check(from)) {
+    s.containers.readDeep(from);
+  } else if (PyDict_Check(from)) {
+    PyObject *key;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(from, &position, &key, nullptr))
+      s.containers.readDeep(key);
+  }
+}
+
+/// The list or tuple that the first of the iterators of a `zip` walks over; a
+/// new reference, or null.
+static PyObject *firstZipped(PyObject *zip) {
+  auto argument = [](PyObject *iterator) -> PyObject * {
+    PyObject *reduced = PyObject_CallMethod(iterator, "__reduce__", nullptr);
+    PyErr_Clear();
+    PyObject *from = nullptr;
+    if (reduced && PyTuple_Check(reduced) && PyTuple_GET_SIZE(reduced) > 1)
+      if (PyObject *args = PyTuple_GET_ITEM(reduced, 1);
+          PyTuple_Check(args) && PyTuple_GET_SIZE(args) > 0)
+        from = Py_NewRef(PyTuple_GET_ITEM(args, 0));
+    Py_XDECREF(reduced);
+    return from;
+  };
+  PyObject *iterator = argument(zip);
+  PyObject *from = nullptr;
+  if (iterator && (Py_IS_TYPE(iterator, &PyListIter_Type) ||
+                   Py_IS_TYPE(iterator, &PyTupleIter_Type)))
+    from = argument(iterator);
+  Py_XDECREF(iterator);
+  return from;
+}
+
+void pyjit::capture::hashPairs(Recording &s, PyObject *pairs) {
+  if (Py_IS_TYPE(pairs, &PyZip_Type)) {
+    PyObject *keys = firstZipped(pairs);
+    if (keys && (PyList_CheckExact(keys) || PyTuple_CheckExact(keys)))
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(keys); ++i)
+        s.containers.readDeep(PySequence_Fast_GET_ITEM(keys, i));
+    Py_XDECREF(keys);
+    return;
+  }
+  if (!PyList_Check(pairs) && !PyTuple_Check(pairs))
+    return;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(pairs); ++i) {
+    PyObject *pair = PySequence_Fast_GET_ITEM(pairs, i);
+    s.containers.iterate(pair);
+    if ((PyList_Check(pair) || PyTuple_Check(pair)) &&
+        PySequence_Fast_GET_SIZE(pair) > 0)
+      s.containers.readDeep(PySequence_Fast_GET_ITEM(pair, 0));
+  }
+}
+
 namespace {
 
 ResultKind dictGet(Recording &s, const Call &c) {
@@ -15,11 +72,18 @@ ResultKind dictGet(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+/// 1, 0, or -1 for a key that cannot be hashed: the call raises.
+int holds(PyObject *container, PyObject *key) {
+  int found = PySequence_Contains(container, key);
+  PyErr_Clear();
+  return found;
+}
+
 ResultKind dictSetDefault(Recording &s, const Call &c) {
   if (c.args.size() < 2)
     return ResultKind::Known;
   s.containers.dictItem(c.args[0], c.args[1]);
-  if (PyDict_Contains(c.args[0], c.args[1]) == 0)
+  if (holds(c.args[0], c.args[1]) == 0)
     s.containers.writeItem(c.args[0], c.args[1],
                            c.arg(2) ? c.args[2] : Py_None);
   return ResultKind::Known;
@@ -29,7 +93,7 @@ ResultKind dictPop(Recording &s, const Call &c) {
   if (c.args.size() < 2)
     return ResultKind::Known;
   s.containers.dictItem(c.args[0], c.args[1]);
-  if (PyDict_Contains(c.args[0], c.args[1]) == 1)
+  if (holds(c.args[0], c.args[1]) == 1)
     s.containers.writeItem(c.args[0], c.args[1], nullptr);
   return ResultKind::Known;
 }
@@ -51,10 +115,9 @@ ResultKind dictUpdate(Recording &s, const Call &c) {
   for (size_t i = 1; i < c.positional(); ++i) {
     PyObject *arg = c.args[i];
     s.containers.iterate(arg);
-    if (PyList_Check(arg) || PyTuple_Check(arg))
-      for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(arg); ++j)
-        s.containers.iterate(PySequence_Fast_GET_ITEM(arg, j));
-    else if (!PyDict_Check(arg) && !PyGen_CheckExact(arg))
+    hashPairs(s, arg);
+    if (!PyList_Check(arg) && !PyTuple_Check(arg) && !PyDict_Check(arg) &&
+        !PyGen_CheckExact(arg))
       s.end(ReasonKind::UnusualObject, "dict.update with a " + typeName(arg));
   }
   return ResultKind::Known;
@@ -85,6 +148,13 @@ ResultKind mutateFrom(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+ResultKind setUpdate(Recording &s, const Call &c) {
+  mutate(s, c);
+  for (size_t i = 1; i < c.args.size(); ++i)
+    hashElements(s, c.args[i]);
+  return ResultKind::Known;
+}
+
 ResultKind mutateHashing(Recording &s, const Call &c) {
   mutate(s, c);
   for (size_t i = 1; i < c.args.size(); ++i)
@@ -98,8 +168,7 @@ ResultKind setDiscard(Recording &s, const Call &c) {
     return ResultKind::Known;
   s.containers.readDeep(c.args[1]);
   s.containers.setItem(c.args[0], c.args[1]);
-  return PySet_Contains(c.args[0], c.args[1]) == 1 ? mutate(s, c)
-                                                   : ResultKind::Known;
+  return holds(c.args[0], c.args[1]) == 1 ? mutate(s, c) : ResultKind::Known;
 }
 
 ResultKind setAdd(Recording &s, const Call &c) {
@@ -109,8 +178,7 @@ ResultKind setAdd(Recording &s, const Call &c) {
   s.containers.setItem(c.args[0], c.args[1]);
   if (s.objects.isTensor(c.args[1])) // into a set that the call made
     return ResultKind::Known;
-  return PySet_Contains(c.args[0], c.args[1]) == 0 ? mutate(s, c)
-                                                   : ResultKind::Known;
+  return holds(c.args[0], c.args[1]) == 0 ? mutate(s, c) : ResultKind::Known;
 }
 
 ResultKind searching(Recording &s, const Call &c) {
@@ -123,6 +191,13 @@ ResultKind setContains(Recording &s, const Call &c) {
   if (c.args.size() == 2)
     s.containers.contains(c.args[0], c.args[1]);
   return ResultKind::Known;
+}
+
+/// Of sets, and of what they are given, by the elements.
+ResultKind hashes(Recording &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    hashElements(s, arg);
+  return ResultKind::FreshTuples;
 }
 
 /// Methods of immutable builtin types: functions of their arguments' contents.
@@ -178,7 +253,7 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
     add("popitem", mutateFresh);
   }
   t.add("collections:OrderedDict.move_to_end", mutateHashing);
-  t.add("builtins:dict.fromkeys", nativeShallow);
+  t.add("builtins:dict.fromkeys", hashes);
   for (const char *name : {"insert", "pop", "reverse", "clear"})
     t.add(("builtins:list." + std::string(name)).c_str(), mutate);
   t.add("builtins:list.append", listAppend);
@@ -191,12 +266,12 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
   t.add("builtins:set.add", setAdd);
   t.add("builtins:set.discard", setDiscard);
   t.add("builtins:set.remove", mutateHashing);
-  t.add("builtins:set.update", mutateFrom);
+  t.add("builtins:set.update", setUpdate);
   t.add("builtins:set.clear", mutate);
   t.add("builtins:set.__contains__", setContains);
   t.add("builtins:frozenset.__contains__", setContains);
-  t.addMethods(&PySet_Type, nativeShallow);
-  t.addMethods(&PyFrozenSet_Type, nativeShallow);
+  t.addMethods(&PySet_Type, hashes);
+  t.addMethods(&PyFrozenSet_Type, hashes);
   for (PyTypeObject *type :
        {&PyUnicode_Type, &PyBytes_Type, &PyLong_Type, &PyFloat_Type,
         &PyComplex_Type, &PyTuple_Type, &PyRange_Type, &PySlice_Type})

@@ -310,19 +310,8 @@ static ResultKind nativeSum(Recording &s, const Call &c) {
 
 /// Elements of a set are hashed and compared.
 static ResultKind nativeSet(Recording &s, const Call &c) {
-  for (PyObject *arg : c.args) {
-    if (isValue(arg) || PyFunction_Check(arg))
-      continue;
-    s.containers.iterate(arg);
-    if (PyList_Check(arg) || PyTuple_Check(arg)) {
-      s.containers.readDeep(arg);
-    } else if (PyDict_Check(arg)) {
-      PyObject *key;
-      Py_ssize_t position = 0;
-      while (PyDict_Next(arg, &position, &key, nullptr))
-        s.containers.readDeep(key);
-    }
-  }
+  for (PyObject *arg : c.args)
+    hashElements(s, arg);
   return ResultKind::FreshTuples;
 }
 
@@ -489,9 +478,7 @@ static ResultKind nativeVars(Recording &s, const Call &c) {
 static ResultKind nativeDictType(Recording &s, const Call &c) {
   for (size_t i = 0; i < c.positional(); ++i) {
     s.containers.iterate(c.args[i]);
-    if (PyList_Check(c.args[i]) || PyTuple_Check(c.args[i]))
-      for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(c.args[i]); ++j)
-        s.containers.iterate(PySequence_Fast_GET_ITEM(c.args[i], j));
+    hashPairs(s, c.args[i]);
   }
   return ResultKind::Fresh;
 }

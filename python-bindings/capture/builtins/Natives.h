@@ -113,6 +113,10 @@ ResultKind callNumpy(Recording &recording, const Call &call);
 ResultKind nativePure(Recording &s, const Call &call);
 /// Reads one level of its container arguments; result is new.
 ResultKind nativeShallow(Recording &s, const Call &call);
+/// What C code reads of what it walks over when it hashes each element.
+void hashElements(Recording &s, PyObject *from);
+/// Likewise the keys of what a dict is made of: pairs, or a `zip`.
+void hashPairs(Recording &s, PyObject *pairs);
 /// Reads nothing that can change.
 ResultKind nativeNothing(Recording &s, const Call &call);
 

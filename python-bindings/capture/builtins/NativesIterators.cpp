@@ -174,6 +174,12 @@ ResultKind accumulate(Recording &s, const Call &c) {
   return ResultKind::Fresh;
 }
 
+/// What the elements of a list or tuple hold is read as well.
+void iterateElements(Recording &s, PyObject *from) {
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(from) && !s.ended(); ++i)
+    s.containers.iterate(PySequence_Fast_GET_ITEM(from, i));
+}
+
 ResultKind starmap(Recording &s, const Call &c) {
   if (c.args.size() != 2)
     return ResultKind::Fresh;
@@ -182,6 +188,26 @@ ResultKind starmap(Recording &s, const Call &c) {
   if (!PyFunction_Check(c.args[0]))
     s.end(ReasonKind::NativeFunction, "starmap() of a " + typeName(c.args[0]));
   s.containers.iterate(c.args[1]);
+  if (PyList_Check(c.args[1]) || PyTuple_Check(c.args[1]))
+    iterateElements(s, c.args[1]);
+  else if (!makesTuples(c.args[1]))
+    s.end(ReasonKind::NativeFunction,
+          "starmap() over a " + typeName(c.args[1]));
+  return ResultKind::Fresh;
+}
+
+/// `chain.from_iterable(lists)`.
+ResultKind chainFrom(Recording &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.calls.unknownNative(c);
+  PyObject *from = c.args[0];
+  s.containers.iterate(from);
+  if (!PyList_Check(from) && !PyTuple_Check(from)) {
+    s.end(ReasonKind::NativeFunction,
+          "chain.from_iterable() over a " + typeName(from));
+    return ResultKind::Fresh;
+  }
+  iterateElements(s, from);
   return ResultKind::Fresh;
 }
 
@@ -230,14 +256,14 @@ void pyjit::capture::addIterators(NativeTable &t) {
   t.addType(&PyMap_Type, map);
   t.addType(&PyFilter_Type, filter);
   t.addType(&PyReversed_Type, reversed);
-  for (const char *name :
-       {"chain", "islice", "product", "zip_longest", "combinations",
-        "permutations", "pairwise", "cycle", "combinations_with_replacement",
-        "batched", "chain.from_iterable"})
+  for (const char *name : {"chain", "islice", "product", "zip_longest",
+                           "combinations", "permutations", "pairwise", "cycle",
+                           "combinations_with_replacement", "batched"})
     t.add(("itertools:" + std::string(name)).c_str(), nativeShallow);
   for (const char *name : {"takewhile", "dropwhile", "filterfalse"})
     t.add(("itertools:" + std::string(name)).c_str(), filter);
   t.add("itertools:compress", compress);
+  t.add("itertools:chain.from_iterable", chainFrom);
   t.add("itertools:tee", tee);
   t.add("itertools:repeat", nativeNothing);
   t.add("itertools:count", nativeNothing);

@@ -157,7 +157,11 @@ ResultKind Operators::binary(PyObject *a, PyObject *b, const char *op,
       continue;
     if (PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o) ||
         PyAnySet_Check(o)) {
-      s.containers.readAll(o);
+      // `d.keys() & xs` makes a set of the other operand.
+      if (isView(a) || isView(b))
+        hashElements(s, o);
+      else
+        s.containers.readAll(o);
     } else if (python || PyType_Check(o)) {
       s.objects.require(o);
     } else if (isView(o) && !s.objects.isExternal(o)) {
@@ -197,6 +201,24 @@ ResultKind Operators::compare(PyObject *a, PyObject *b, const char *op) {
   return ResultKind::Fresh;
 }
 
+/// Whether the same values could be one object in one call, and two in another.
+/// Numbers that are lifted have other values then, too.
+static bool mayBeOne(PyObject *a, PyObject *b) {
+  if (Py_TYPE(a) != Py_TYPE(b))
+    return false;
+  // Of which CPython has one object each.
+  auto shared = [](PyObject *o) {
+    int overflow = 0;
+    long number = PyLong_AsLongAndOverflow(o, &overflow);
+    return !overflow && number >= -5 && number <= 256;
+  };
+  if (PyLong_CheckExact(a))
+    return !shared(a) || !shared(b);
+  if (PyUnicode_CheckExact(a) || PyBytes_CheckExact(a))
+    return PyObject_RichCompareBool(a, b, Py_EQ);
+  return true;
+}
+
 void Operators::identity(PyObject *a, PyObject *b) {
   auto singleton = [](PyObject *o) {
     return o == Py_None || PyBool_Check(o) || o == Py_Ellipsis ||
@@ -209,8 +231,11 @@ void Operators::identity(PyObject *a, PyObject *b) {
     return;
   }
   if (isValue(a) || isValue(b)) {
-    if (isValue(a) && isValue(b) && Py_TYPE(a) == Py_TYPE(b))
-      s.end(ReasonKind::ObjectIdentity, "`is` between two numbers or strings");
+    if (isValue(a) && isValue(b) && mayBeOne(a, b)) {
+      s.breaks.asksValues |= !s.ended();
+      s.endWhole(ReasonKind::ObjectIdentity,
+                 "`is` between two numbers or strings");
+    }
     return;
   }
   if (isByValue(a) || isByValue(b))

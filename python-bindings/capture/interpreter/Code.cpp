@@ -131,6 +131,19 @@ void CodeInfo::findDepths(int offset, int depth) {
   }
 }
 
+bool CodeInfo::isProtected(int byteOffset) const {
+  for (const Handler &handler : handlers) {
+    if (byteOffset < handler.start || byteOffset >= handler.end)
+      continue;
+    // Other handlers are a generator's own: that of a StopIteration, and that
+    // of `yield from`, which may be within a `try` itself.
+    int op = at(handler.target).op;
+    return op == PUSH_EXC_INFO ||
+           (op == CLEANUP_THROW && isProtected(handler.target));
+  }
+  return false;
+}
+
 CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
   if (!decode())
     return;

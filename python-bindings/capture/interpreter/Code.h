@@ -50,6 +50,10 @@ struct CodeInfo {
   /// `byteOffset` leaves; -1 if what follows it is none.
   int jumpBehind(int byteOffset) const;
 
+  /// Whether a `try` or `with` of the program is around the instruction at
+  /// `byteOffset`.
+  bool isProtected(int byteOffset) const;
+
   // Liveness.cpp.
   /// How many values an instruction takes off the stack, and how many it then
   /// puts there when it falls through. False for what no graph break is made

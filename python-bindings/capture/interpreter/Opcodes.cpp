@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "interpreter/Opcodes.h"
+#include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
@@ -335,7 +336,7 @@ ResultKind listExtend(const Op &o) {
 
 ResultKind setUpdate(const Op &o) {
   ownBegun(o, o.in.arg + 1);
-  o.s.containers.iterate(o.peek(1));
+  hashElements(o.s, o.peek(1));
   return ResultKind::Known;
 }
 
@@ -368,11 +369,24 @@ ResultKind dictUpdate(const Op &o) {
 
 //===--- Generators and exceptions
 
+/// Whether contextlib goes on with the generator, whatever becomes of the
+/// block.
+static bool isContextManager(const ShadowFrame &caller) {
+  return caller.code &&
+         !PyUnicode_CompareWithASCIIString(
+             caller.code->co_qualname, "_GeneratorContextManager.__enter__");
+}
+
 ResultKind yieldValue(const Op &o) {
   // `all(f(x) for x in xs)`: C code looks at the truth of what is yielded.
   const auto &frames = o.s.tracker.frames;
   if (frames.size() > 1 && frames[frames.size() - 2].context.truthOfYields)
     o.s.operators.truth(o.peek(1));
+  // Its handlers run when the last reference goes, and the recorder's are more.
+  if (o.s.tracker.info(o.code).isProtected(frames.back().offset) &&
+      !(frames.size() > 1 && isContextManager(frames[frames.size() - 2])))
+    o.s.endWhole(ReasonKind::ObjectIdentity,
+                 "a generator that yields within `try` or `with`");
   if (o.s.scalars.isSummed())
     o.s.scalars.yielded(o.peek(1));
   return ResultKind::Known;

@@ -247,11 +247,6 @@ void Scalars::native(const Call &call, const char *name) {
   static const std::set<std::string> factories = {
       "full",  "zeros",  "ones", "empty",    "rand",
       "randn", "arange", "eye",  "linspace", "normal"};
-  if (tensor || factories.count(name) || takesLists(name)) {
-    if (!onlyMoves(name, call))
-      beginUse(name, call);
-    return;
-  }
   if (onlyMoves(name, call)) {
     // Keys are looked at, and what `update` iterates over.
     if (!std::strcmp(name, "get") && call.args.size() > 1)
@@ -264,6 +259,8 @@ void Scalars::native(const Call &call, const char *name) {
       specializeDeep(call.args.empty() ? nullptr : call.args[0]);
     return;
   }
+  if (tensor || factories.count(name) || takesLists(name))
+    return beginUse(name, call);
   if (makesTensor(name) && !call.args.empty() && isTracked(call.args[0]) &&
       proxyOf(call.args[0]) < 0 && !isSpecialized(call.args[0])) {
     s.now.tensorOf = call.args[0];
@@ -300,6 +297,21 @@ static bool onlyWalks(PyTypeObject *type, const Call &call) {
                      isSequence);
 }
 
+/// `dict(pairs)`: hashes what stands first in each, and moves the rest.
+void Scalars::lookAtKeys(PyObject *pairs) {
+  if (!PyTuple_CheckExact(pairs) && !PyList_CheckExact(pairs))
+    return;
+  cause = "'dict' hashes it";
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(pairs); ++i) {
+    PyObject *pair = PySequence_Fast_GET_ITEM(pairs, i);
+    bool moves = PyTuple_CheckExact(pair) || PyList_CheckExact(pair);
+    if (!moves)
+      specializeDeep(pair);
+    else if (PySequence_Fast_GET_SIZE(pair) > 0)
+      specializeDeep(PySequence_Fast_GET_ITEM(pair, 0));
+  }
+}
+
 void Scalars::nativeType(PyTypeObject *type, const Call &call) {
   if (tracked.empty())
     return;
@@ -318,8 +330,11 @@ void Scalars::nativeType(PyTypeObject *type, const Call &call) {
   if ((type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type) &&
       !call.args.empty() &&
       (PyTuple_CheckExact(call.args[0]) || PyList_CheckExact(call.args[0]) ||
-       PyDict_CheckExact(call.args[0]) || isTorchSize(call.args[0])))
+       PyDict_CheckExact(call.args[0]) || isTorchSize(call.args[0]))) {
+    if (type == &PyDict_Type)
+      lookAtKeys(call.args[0]);
     return;
+  }
   cause = std::string("'") + type->tp_name + "' may look at it";
   for (PyObject *argument : call.args)
     specializeDeep(argument);

@@ -217,6 +217,7 @@ private:
   PyjitValue operand(PyObject *number);
   PyjitType typeOf(const rt::Number &number) const;
   void arith(rt::Arith function, PyObject *a, PyObject *b);
+  void lookAtKeys(PyObject *pairs);
   bool roundToInt(const char *name, PyObject *number);
   /// `branches`: the outcome is what the instruction leaves.
   void compare(rt::Compare function, PyObject *a, PyObject *b,

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attempts to get a wrong answer: tuples that C code hashes and compares, and keys that cannot be hashed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from Integration.harness import ANY, Compile, Steps, attempt, module_of, tell, values
+
+_MODULE = """
+import collections, functools, itertools, operator
+def f(x, l):
+    {}
+"""
+
+_WALKS = [
+    "return x * len(set(l))",
+    "return x * len(set().union(l))",
+    "return x * {(1, 2), (3, 4)}.issuperset(l)",
+    "return x * {(1, 2)}.isdisjoint(l)",
+    "return x * len({(1, 2), (3, 4)}.symmetric_difference(l))",
+    "s = set(); s.update(l); return x * len(s)",
+    "s = {(1, 2)}; s.intersection_update(l); return x * len(s)",
+    "s = {(1, 2), (3, 4)}; s.difference_update(l); return x * len(s)",
+    "return x * len(dict.fromkeys(l))",
+    "return x * len(dict([(l[0], 1), (l[1], 2)]))",
+    "return x * len(dict(zip(l, l)))",
+    "d = {}; d.update([(l[0], 1), (l[1], 2)]); return x * len(d)",
+    "d = {}; d.update({l[0]: 1, l[1]: 2}); return x * len(d)",
+    "return x * len(collections.OrderedDict([(l[0], 1), (l[1], 2)]))",
+    "return x * collections.Counter(l)[(1, 2)]",
+    "return x * len({*l})",
+    "return x * len({v for v in l})",
+    "return x * len({(1, 2): 0}.keys() & l)",
+    "return x * len({(1, 2): 0}.keys() | l)",
+    "return x * len({(1, 2): 0, (3, 4): 1}.keys() - l)",
+    "return x * collections.deque(l).count((1, 2))",
+    "return x * operator.countOf(l, (1, 2))",
+    "return {(1, 2): x, (2, 2): x * 3}.get(l[1], x - 1)",
+    "return x * ((3, 4) in l), sorted(l), max(l)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("walk", _WALKS)
+def test_tuples_that_c_code_hashes(walk: str) -> None:
+    """Their contents are looked at, whoever walks over them; numbers in them are no inputs."""
+
+    def story(compile: Compile) -> Steps:
+        f = compile(module_of(_MODULE.format(walk)).f)
+        for a, b in [
+            ((1, 2), (3, 4)), ((1, 2), (3, 4)), ((1, 2), (1, 2)), ((3, 4), (1, 2)), ((5, 6), (3, 4)),
+            ((1, (2, 3)), (1, (2, 3))), ((1, (2, 3)), (1, (2, 4))), ([1, 2], (3, 4)), (frozenset({1}), (1, 2)),
+            *(((1, 2), (k, 2)) for k in (3, 4, 4, 5, 1, 1, 6, 2, 1)),
+        ]:  # fmt: skip
+            copies = [tuple(v) if isinstance(v, tuple) else v for v in (a, b)]
+            yield attempt(f, values(4), copies)
+
+    tell(story, captured="late", graph_breaks=ANY)
+
+
+_KEYED = [
+    "return x * collections.defaultdict(int)[k]",
+    "return x * {}[k]",
+    "return {}.pop(k, x)",
+    "return {}.setdefault(k, x)",
+    "return {}.get(k, x)",
+    "d = {}; d[k] = x; return d",
+    "d = collections.defaultdict(int); d[k] += 1; return x * d[k]",
+    "s = {1}; s.add(k); return x * len(s)",
+    "s = {1}; s.discard(k); return x * len(s)",
+    "return x * (k in {1: 2})",
+    "return x * (k in {1})",
+    "return dict.fromkeys([k], x)",
+    "return dict([(k, x)])",
+    "return x * hash(k)",
+]
+
+
+@pytest.mark.parametrize("keyed", _KEYED)
+def test_keys_that_cannot_be_hashed(keyed: str) -> None:
+    """The call raises, as in eager, and nothing else: also where a recorder asks the container first."""
+
+    def story(compile: Compile) -> Steps:
+        f = compile(module_of(_MODULE.format(keyed).replace("l)", "k)", 1)).f)
+        keys: list[Any] = [
+            (1, 2),
+            (1, 2),
+            [1, 2],
+            [1, 2],
+            {1: 2},
+            (1, [2]),
+            7,
+            {3},
+            torch.ones(2).tolist(),
+            (1, 2),
+        ]
+        for key in keys:
+            yield attempt(f, values(4), key)
+
+    tell(story, captured=False, graph_breaks=ANY)
