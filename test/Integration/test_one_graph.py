@@ -223,9 +223,9 @@ def test_generation(name: str, launch: str) -> None:
         if "sizes up to" in part and RENEWED[launch] in part
     ]
     assert launches, text
-    for launch in launches:
-        ((graphs, plain),) = counts(launch)
-        assert 1 <= graphs <= 2 and plain <= 2, launch
+    for found in launches:
+        ((graphs, plain),) = counts(found)
+        assert 1 <= graphs <= 2 and plain <= 2, found
 
 
 class Looked(torch.nn.Module):
