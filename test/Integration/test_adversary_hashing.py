@@ -40,6 +40,24 @@ _WALKS = [
     "return x * operator.countOf(l, (1, 2))",
     "return {(1, 2): x, (2, 2): x * 3}.get(l[1], x - 1)",
     "return x * ((3, 4) in l), sorted(l), max(l)",
+    # Handed on by generators and iterators.
+    "return x * len(set(v for v in l))",
+    "return x * len(dict((v, 1) for v in l))",
+    "return x * len(dict.fromkeys(v for v in l))",
+    "s = set(); s.update(v for v in l); return x * len(s)",
+    "return x, max(v for v in l), sorted(v for v in l)",
+    "return x * ((1, 2) in (v for v in l))",
+    "return x * len(set(map(lambda v: v, l)))",
+    "return x * len(set(reversed(l)))",
+    "return x * len(set(itertools.chain(l, l)))",
+    "return x * len(set(itertools.islice(l, 2)))",
+    "return x * len(set(filter(None, l)))",
+    "return x * len(set({0: l[0], 1: l[1]}.values()))",
+    "return x * len(dict(zip((v for v in l), l)))",
+    "return x * len(dict(map(lambda v: (v, 1), l)))",
+    "return x, max(iter(l)), max(map(lambda v: v, l))",
+    "return x, list(map(max, l)), list(map(sum, l))",
+    "return x, list(map(str, tuple(l)))",
 ]  # fmt: skip
 
 

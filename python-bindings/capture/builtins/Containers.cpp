@@ -206,6 +206,42 @@ void Containers::readKeys(PyObject *dict) {
   Py_DECREF(list);
 }
 
+/// Of numbers, texts and such tuples and lists.
+static bool holdsValues(PyObject *o, int depth = 0) {
+  if (depth > 4 || (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)))
+    return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+    if (PyObject *item = PySequence_Fast_GET_ITEM(o, i);
+        !isValue(item) && !holdsValues(item, depth + 1))
+      return false;
+  return true;
+}
+
+void Containers::lookInto(PyObject *o, int depth) {
+  if (depth > 4 || (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)))
+    return;
+  if (holdsValues(o))
+    return readDeep(o);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+    lookInto(PySequence_Fast_GET_ITEM(o, i), depth + 1);
+}
+
+void Containers::lookAtItems(PyObject *iterator) {
+  if (isValue(iterator) || PyList_Check(iterator) || PyTuple_Check(iterator) ||
+      PyDict_CheckExact(iterator) || PyAnySet_Check(iterator))
+    return;
+  if (PyGen_CheckExact(iterator))
+    s.now.looksAtYields = true;
+  // What an iterator walks over was read when it was made.
+  std::vector<PyObject *> tuples;
+  for (const auto &entry : s.objects.nodes)
+    if (entry.second->external && !entry.second->pinned &&
+        PyTuple_CheckExact(entry.first) && holdsValues(entry.first))
+      tuples.push_back(entry.first);
+  for (PyObject *tuple : tuples)
+    readDeep(tuple);
+}
+
 void Containers::dictItem(PyObject *dict, PyObject *key) {
   readKey(key);
   Node *node = s.objects.require(dict);

@@ -29,6 +29,11 @@ public:
   void readKeys(PyObject *dict);
   /// Reads all that comparing, hashing or printing `object` could look at.
   void readDeep(PyObject *object, int depth = 0);
+  /// C code hashes or compares what `iterator` hands on: tuples are looked
+  /// into.
+  void lookAtItems(PyObject *iterator);
+  /// Reads the tuples and lists of values in `object`, itself included.
+  void lookInto(PyObject *object, int depth = 0);
   /// Reads `dict[key]`: present or absent.
   /// What a dict looks at of a key.
   void readKey(PyObject *key);

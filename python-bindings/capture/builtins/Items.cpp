@@ -299,7 +299,9 @@ void Containers::contains(PyObject *container, PyObject *item) {
     if (method && PyFunction_Check(method))
       return;
   }
-  if (isNativeIterator(container) && !s.objects.isExternal(container))
-    return;
+  if (isNativeIterator(container) && !s.objects.isExternal(container)) {
+    readDeep(item);
+    return lookAtItems(container);
+  }
   s.end(ReasonKind::UnusualObject, "`in` of a " + typeName(container));
 }

@@ -11,6 +11,7 @@ void pyjit::capture::hashElements(Recording &s, PyObject *from) {
   if (isValue(from) || PyFunction_Check(from))
     return;
   s.containers.iterate(from);
+  s.containers.lookAtItems(from);
   if (PyList_Check(from) || PyTuple_Check(from)) {
     s.containers.readDeep(from);
   } else if (PyDict_Check(from)) {
@@ -21,38 +22,8 @@ void pyjit::capture::hashElements(Recording &s, PyObject *from) {
   }
 }
 
-/// The list or tuple that the first of the iterators of a `zip` walks over; a
-/// new reference, or null.
-static PyObject *firstZipped(PyObject *zip) {
-  auto argument = [](PyObject *iterator) -> PyObject * {
-    PyObject *reduced = PyObject_CallMethod(iterator, "__reduce__", nullptr);
-    PyErr_Clear();
-    PyObject *from = nullptr;
-    if (reduced && PyTuple_Check(reduced) && PyTuple_GET_SIZE(reduced) > 1)
-      if (PyObject *args = PyTuple_GET_ITEM(reduced, 1);
-          PyTuple_Check(args) && PyTuple_GET_SIZE(args) > 0)
-        from = Py_NewRef(PyTuple_GET_ITEM(args, 0));
-    Py_XDECREF(reduced);
-    return from;
-  };
-  PyObject *iterator = argument(zip);
-  PyObject *from = nullptr;
-  if (iterator && (Py_IS_TYPE(iterator, &PyListIter_Type) ||
-                   Py_IS_TYPE(iterator, &PyTupleIter_Type)))
-    from = argument(iterator);
-  Py_XDECREF(iterator);
-  return from;
-}
-
 void pyjit::capture::hashPairs(Recording &s, PyObject *pairs) {
-  if (Py_IS_TYPE(pairs, &PyZip_Type)) {
-    PyObject *keys = firstZipped(pairs);
-    if (keys && (PyList_CheckExact(keys) || PyTuple_CheckExact(keys)))
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(keys); ++i)
-        s.containers.readDeep(PySequence_Fast_GET_ITEM(keys, i));
-    Py_XDECREF(keys);
-    return;
-  }
+  s.containers.lookAtItems(pairs);
   if (!PyList_Check(pairs) && !PyTuple_Check(pairs))
     return;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(pairs); ++i) {

@@ -115,7 +115,7 @@ ResultKind nativePure(Recording &s, const Call &call);
 ResultKind nativeShallow(Recording &s, const Call &call);
 /// What C code reads of what it walks over when it hashes each element.
 void hashElements(Recording &s, PyObject *from);
-/// Likewise the keys of what a dict is made of: pairs, or a `zip`.
+/// Likewise the keys of what a dict is made of: pairs, or an iterator.
 void hashPairs(Recording &s, PyObject *pairs);
 /// Reads nothing that can change.
 ResultKind nativeNothing(Recording &s, const Call &call);

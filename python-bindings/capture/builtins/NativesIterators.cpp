@@ -37,6 +37,11 @@ PyObject *pythonFunction(Recording &s, PyObject *f) {
 /// now, call by call. `unpack`: each element is a tuple of the arguments.
 ResultKind mapNative(Recording &s, const Call &c, bool unpack) {
   Py_ssize_t n = PY_SSIZE_T_MAX;
+  // Numbers are followed through these where they are called alone.
+  PyMethodDef *def = pyjitMethodDef(c.args[0]);
+  for (const char *name : {"max", "min", "sum"})
+    if (PyCFunction_Check(c.args[0]) && def && !std::strcmp(def->ml_name, name))
+      s.end(ReasonKind::NativeFunction, std::string("map() of ") + name + "()");
   for (size_t i = 1; i < c.args.size(); ++i) {
     PyObject *from = c.args[i];
     s.containers.iterate(from);
@@ -52,6 +57,7 @@ ResultKind mapNative(Recording &s, const Call &c, bool unpack) {
     call.callable = c.args[0];
     for (size_t i = 1; i < c.args.size(); ++i) {
       PyObject *element = PySequence_Fast_GET_ITEM(c.args[i], k);
+      s.containers.lookInto(element);
       if (!unpack) {
         call.args.push_back(element);
         continue;
@@ -89,7 +95,7 @@ ResultKind mapOver(Recording &s, const Call &c, unsigned uses) {
     s.containers.iterate(c.args[i]);
     if (makesTuples(c.args[i]))
       uses |= Calls::Tuples;
-    if (!function && PyList_Check(c.args[i]))
+    if (!function && (PyList_Check(c.args[i]) || PyTuple_Check(c.args[i])))
       s.containers.readDeep(c.args[i]);
   }
   if (function) {

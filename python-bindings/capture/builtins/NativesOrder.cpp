@@ -238,6 +238,7 @@ void order(Recording &s, PyObject *key, std::vector<PyObject *> sources,
   std::vector<PyObject *> elements = sources;
   if (!themselves) {
     s.containers.iterate(sources[0]);
+    s.containers.lookAtItems(sources[0]);
     elements.clear();
     PyObject *view = sources[0];
     bool there = elementsOf(view, elements);

@@ -27,6 +27,7 @@ struct InstructionContext {
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false; ///< of what a generator yields
   bool sumsYields = false;    ///< likewise
+  bool looksAtYields = false; ///< likewise: hashes or compares them
   /// It hashes tensors: `Tensor.__hash__` may ask for `id()`.
   bool hashing = false;
   PyObject *dataOf = nullptr;   ///< it reads `.data` of this tensor

@@ -49,7 +49,7 @@ bool Recording::finishInstruction(const Instruction &next, int offset,
     calls.finishScript(completed && result ? *result : nullptr);
   shadow.context.instantiating = nullptr;
   shadow.context.truthOfYields = shadow.context.hashing = false;
-  shadow.context.sumsYields = false;
+  shadow.context.sumsYields = shadow.context.looksAtYields = false;
   if (shadow.context.tensorOf && !completed)
     scalars.specialize(shadow.context.tensorOf);
   if (shadow.context.runsEngine)

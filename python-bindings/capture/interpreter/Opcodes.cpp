@@ -387,6 +387,8 @@ ResultKind yieldValue(const Op &o) {
       !(frames.size() > 1 && isContextManager(frames[frames.size() - 2])))
     o.s.endWhole(ReasonKind::ObjectIdentity,
                  "a generator that yields within `try` or `with`");
+  if (frames.size() > 1 && frames[frames.size() - 2].context.looksAtYields)
+    o.s.containers.lookInto(o.peek(1));
   if (o.s.scalars.isSummed())
     o.s.scalars.yielded(o.peek(1));
   return ResultKind::Known;
