@@ -72,6 +72,8 @@ struct GraphClass {
   PoolId (*pool)(void *) = nullptr;
   Workspaces &(*workspaces)() = nullptr;
   Workspaces &(*lightWorkspaces)() = nullptr; // of cuBLASLt
+  void *(*blasHandle)() = nullptr;            // this thread's
+  size_t (*workspaceBytes)() = nullptr;
   std::string error;
 
   GraphClass() {
@@ -96,6 +98,34 @@ struct GraphClass {
     find(pool, "_ZN2at4cuda9CUDAGraph4poolEv");
     find(workspaces, "_ZN2at4cuda33cublas_handle_stream_to_workspaceEv");
     find(lightWorkspaces, "_ZN2at4cuda35cublaslt_handle_stream_to_workspaceEv");
+    find(blasHandle, "_ZN2at4cuda24getCurrentCUDABlasHandleEv");
+    find(workspaceBytes, "_ZN2at4cuda22getChosenWorkspaceSizeEv");
+  }
+
+  /// Lets cuBLAS' calls on `stream` write `shared` until they are forgotten:
+  /// else each capture would allocate a workspace in its own pool. Whoever
+  /// clears PyTorch's workspaces does not free it.
+  void lendWorkspace(const TorchDevice &device, LibraryWorkspace &shared,
+                     cuda::Stream stream) const {
+    void *handle = nullptr;
+    std::lock_guard<std::mutex> guard(shared.lock);
+    {
+      // Asking for the handle may allocate for the stream that is current.
+      TorchDevice::StreamScope scope(device, shared.stream);
+      handle = blasHandle();
+      if (!shared.memory) {
+        shared.bytes = workspaceBytes();
+        shared.memory =
+            c10::GetAllocator(device.device().type())->allocate(shared.bytes);
+      }
+    }
+    if (shared.bytes != workspaceBytes())
+      return;
+    Workspaces &known = workspaces();
+    std::unique_lock<std::shared_mutex> lock(known.mutex);
+    known.map.insert_or_assign(
+        std::tuple(handle, static_cast<void *>(stream)),
+        at::DataPtr(shared.memory.get(), device.device()));
   }
 
   /// The libraries' workspaces are kept by handle and stream, whoever allocated
@@ -144,8 +174,10 @@ void beginWithoutGenerator(void *object, PoolId pool, int mode,
 
 class PoolCapture final : public CapturePool {
 public:
-  PoolCapture(cuda::Driver &driver, c10::Device device, PoolCapture *sharing)
-      : driver(driver), device(device) {
+  PoolCapture(const TorchDevice &device,
+              std::shared_ptr<LibraryWorkspace> workspace, PoolCapture *sharing)
+      : driver(device.driver()), device(device),
+        workspace(std::move(workspace)) {
     if (sharing)
       pool = graphClass().pool(sharing->object);
     graphClass().construct(object, /*keepGraph=*/true);
@@ -155,7 +187,8 @@ public:
   void begin(cuda::Stream stream) override {
     constexpr int kThreadLocal = 1;
     graphClass().forgetWorkspaces(stream);
-    beginWithoutGenerator(object, pool, kThreadLocal, device);
+    graphClass().lendWorkspace(device, *workspace, stream);
+    beginWithoutGenerator(object, pool, kThreadLocal, device.device());
   }
   cuda::Graph end(cuda::Stream stream) override {
     graphClass().end(object);
@@ -178,7 +211,8 @@ public:
 
 private:
   cuda::Driver &driver;
-  c10::Device device;
+  const TorchDevice &device; ///< its executor's, which outlives its graphs
+  std::shared_ptr<LibraryWorkspace> workspace;
   PoolId pool{0, 0}; ///< one of its own
   // The class takes less than 256 bytes; its exact size is its library's
   // affair.
@@ -187,16 +221,29 @@ private:
 
 } // namespace
 
-std::unique_ptr<CapturePool> CapturePool::make(const TorchDevice &device,
-                                               bool vendorCalls,
-                                               std::string &error,
-                                               CapturePool *sharing) {
+std::shared_ptr<LibraryWorkspace> LibraryWorkspace::of(c10::Device device,
+                                                       cuda::Stream stream) {
+  static std::mutex lock;
+  static std::map<std::pair<int, cuda::Stream>, std::weak_ptr<LibraryWorkspace>>
+      known;
+  std::lock_guard<std::mutex> guard(lock);
+  std::weak_ptr<LibraryWorkspace> &entry = known[{device.index(), stream}];
+  std::shared_ptr<LibraryWorkspace> shared = entry.lock();
+  if (!shared)
+    entry = shared = std::make_shared<LibraryWorkspace>(stream);
+  return shared;
+}
+
+std::unique_ptr<CapturePool>
+CapturePool::make(const TorchDevice &device, bool vendorCalls,
+                  std::shared_ptr<LibraryWorkspace> workspace,
+                  std::string &error, CapturePool *sharing) {
   if (!vendorCalls || device.driver().isSimulated())
     return std::make_unique<DriverCapture>(device.driver());
   if (!graphClass().error.empty()) {
     error = graphClass().error;
     return nullptr;
   }
-  return std::make_unique<PoolCapture>(device.driver(), device.device(),
+  return std::make_unique<PoolCapture>(device, std::move(workspace),
                                        static_cast<PoolCapture *>(sharing));
 }

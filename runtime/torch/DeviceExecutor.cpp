@@ -380,8 +380,10 @@ bool DeviceExecutor::runNow(const at::Tensor *inputs, const at::Tensor *cached,
     return runOnce(*once, Variant::Plain, inputs, cached, results, stream);
   }
   std::unique_ptr<Instance> &instance = instances[stream];
-  if (!instance)
+  if (!instance) {
     instance = std::make_unique<Instance>();
+    instance->workspace = LibraryWorkspace::of(device->device(), stream);
+  }
   dropOtherSettings(*instance, stream);
   warmUp(*instance, stream);
   adapt(*instance, stream);

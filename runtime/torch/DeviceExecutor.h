@@ -128,6 +128,7 @@ private:
   };
   /// What belongs to the calls of one stream: their order keeps them apart.
   struct Instance : Arena {
+    std::shared_ptr<LibraryWorkspace> workspace; ///< outlives the graphs
     std::array<std::vector<std::unique_ptr<Captured>>, kNumVariants> graphs;
     /// Addresses of stable slots that captured graphs hold.
     std::vector<std::pair<uint32_t, const void *>> stable;
@@ -225,6 +226,7 @@ private:
   bool readInPlace(Captured &captured, uint32_t step, Variant variant,
                    Instance &instance);
   CapturePool &beginVendorCalls(Captured &captured, bool vendorCalls,
+                                const Instance &instance,
                                 CapturePool *sharing = nullptr);
   void addVendorCalls(Captured &captured, uint32_t begin, uint32_t end,
                       Instance &instance);

@@ -195,7 +195,8 @@ void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
                              Variant variant, Instance &instance,
                              CapturePool *sharing) {
   stageCopies(captured, info, instance);
-  CapturePool &pool = beginVendorCalls(captured, info.vendorCalls, sharing);
+  CapturePool &pool =
+      beginVendorCalls(captured, info.vendorCalls, instance, sharing);
   cuda::Graph graph = nullptr;
   try {
     addSteps(captured, info, variant, instance);
@@ -209,9 +210,11 @@ void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
 
 CapturePool &DeviceExecutor::beginVendorCalls(Captured &captured,
                                               bool vendorCalls,
+                                              const Instance &instance,
                                               CapturePool *sharing) {
   std::string error;
-  auto pool = CapturePool::make(*device, vendorCalls, error, sharing);
+  auto pool = CapturePool::make(*device, vendorCalls, instance.workspace, error,
+                                sharing);
   if (!pool)
     throw std::runtime_error(error);
   pool->begin(captureStream);
@@ -222,7 +225,8 @@ CapturePool &DeviceExecutor::beginVendorCalls(Captured &captured,
 /// Captures vendor calls that stand side by side: one node of the whole.
 void DeviceExecutor::addVendorCalls(Captured &captured, uint32_t begin,
                                     uint32_t end, Instance &instance) {
-  CapturePool &pool = beginVendorCalls(captured, /*vendorCalls=*/true);
+  CapturePool &pool =
+      beginVendorCalls(captured, /*vendorCalls=*/true, instance);
   cuda::Graph graph = nullptr;
   try {
     for (uint32_t i = begin; i < end; ++i)

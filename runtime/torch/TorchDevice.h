@@ -15,6 +15,9 @@
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
+#include <memory>
+#include <mutex>
+
 namespace pyjit::rt {
 
 class TorchDevice {
@@ -62,6 +65,21 @@ private:
   c10::Device where;
 };
 
+/// Memory that a library's calls write on the way (cuBLAS: 32 MB). Graphs that
+/// are replayed on one stream come one after the other: they share it.
+struct LibraryWorkspace {
+  /// Of the graphs that are replayed on `stream`.
+  static std::shared_ptr<LibraryWorkspace> of(c10::Device device,
+                                              cuda::Stream stream);
+
+  LibraryWorkspace(cuda::Stream stream) : stream(stream) {}
+
+  const cuda::Stream stream;
+  std::mutex lock;
+  at::DataPtr memory; ///< once a capture has asked for it
+  size_t bytes = 0;
+};
+
 /// Captures vendor calls: what they allocate meanwhile comes from a pool that
 /// belongs to the capture, as long as this object lives.
 class CapturePool {
@@ -76,12 +94,13 @@ public:
   virtual void abandon(cuda::Stream stream) noexcept = 0;
 
   /// `vendorCalls`: whether any are captured; without them the driver's own
-  /// capture does. `sharing`: an ended capture whose pool is used again. Null,
-  /// with the reason in `error`, where PyTorch's library has not what is
-  /// needed.
-  static std::unique_ptr<CapturePool> make(const TorchDevice &device,
-                                           bool vendorCalls, std::string &error,
-                                           CapturePool *sharing = nullptr);
+  /// capture does. `workspace`: theirs, which lives as long as this object.
+  /// `sharing`: an ended capture whose pool is used again. Null, with the
+  /// reason in `error`, where PyTorch's library has not what is needed.
+  static std::unique_ptr<CapturePool>
+  make(const TorchDevice &device, bool vendorCalls,
+       std::shared_ptr<LibraryWorkspace> workspace, std::string &error,
+       CapturePool *sharing = nullptr);
 };
 
 } // namespace pyjit::rt

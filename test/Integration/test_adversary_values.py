@@ -385,7 +385,8 @@ def test_subclass_registered_later(compile: Compile) -> Steps:
 
 
 @scenario(
-    captured="late", graph_breaks="function of unknown origin Reversible.__subclasshook__"
+    captured="late",
+    graph_breaks="function of unknown origin Reversible.__subclasshook__",
 )
 def test_abc_registration(compile: Compile) -> Steps:
     class C:
