@@ -223,11 +223,11 @@ private:
 
 std::shared_ptr<LibraryWorkspace> LibraryWorkspace::of(c10::Device device,
                                                        cuda::Stream stream) {
-  static std::mutex lock;
-  static std::map<std::pair<int, cuda::Stream>, std::weak_ptr<LibraryWorkspace>>
-      known;
-  std::lock_guard<std::mutex> guard(lock);
-  std::weak_ptr<LibraryWorkspace> &entry = known[{device.index(), stream}];
+  using Known =
+      std::map<std::pair<int, cuda::Stream>, std::weak_ptr<LibraryWorkspace>>;
+  static std::pair<std::mutex, Known> all;
+  std::lock_guard<std::mutex> guard(all.first);
+  std::weak_ptr<LibraryWorkspace> &entry = all.second[{device.index(), stream}];
   std::shared_ptr<LibraryWorkspace> shared = entry.lock();
   if (!shared)
     entry = shared = std::make_shared<LibraryWorkspace>(stream);

@@ -44,6 +44,7 @@ EXCEPTIONS = {
     "python-bindings/src/WriteBarrier.cpp: limit": "likewise",
     "python-bindings/src/WriteBarrier.h: count": "likewise",
     "runtime/torch/SavedInputs.cpp: all": "what autograd keeps of tensors, which belong to the process",
+    "runtime/torch/CapturePool.cpp: all": "workspaces of streams, which belong to the process",
 }
 
 # What begins a line at column 0 and is no function.
