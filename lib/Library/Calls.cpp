@@ -3,6 +3,8 @@
 
 #include "Calls.h"
 #include "dialects/pyjit/IR/Attributes.h"
+#include "pyjit/Operators/ElementTypes.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -19,6 +21,14 @@ static bool isUpdated(func::FuncOp function, unsigned input) {
 
 bool library::isRowMajorF32(Value value) {
   return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
+}
+
+Value library::toDtype(CallBuilder &calls, Value value, RankedTensorType type) {
+  return calls.call(
+      operators::aten::to_dtype,
+      {value, calls.integer(operators::getScalarType(type.getElementType())),
+       calls.boolean(false), calls.boolean(false), calls.none()},
+      type);
 }
 
 bool library::isLastingParameter(BlockArgument arg) {

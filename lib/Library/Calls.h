@@ -20,6 +20,9 @@ using tssa::typeOf;
 using tssa::wrappedArgument;
 
 bool isRowMajorF32(mlir::Value value);
+/// `aten::to.dtype`: the value in the element type and layout of `type`.
+mlir::Value toDtype(CallBuilder &calls, mlir::Value value,
+                    mlir::RankedTensorType type);
 /// Whether the value is a parameter or computed from parameters alone.
 bool isFromParameters(mlir::Value value);
 /// Whether the argument is a parameter that is in most calls what it was in the

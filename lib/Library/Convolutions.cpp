@@ -91,15 +91,11 @@ void ConvolutionChain::matchAddition(Elements elements) {
 }
 
 /// `value` with elements of type `element`.
-static Value converted(CallBuilder &calls, Value value, Type element,
-                       int64_t dtype) {
+static Value converted(CallBuilder &calls, Value value, Type element) {
   RankedTensorType type = typeOf(value);
   if (type.getElementType() == element)
     return value;
-  return calls.call(operators::aten::to_dtype,
-                    {value, calls.integer(dtype), calls.boolean(false),
-                     calls.boolean(false), calls.none()},
-                    type.clone(element));
+  return toDtype(calls, value, cast<RankedTensorType>(type.clone(element)));
 }
 
 /// y = (conv(x, w) + b - mean) * s + beta with s = gamma / sqrt(var + eps) is
@@ -108,9 +104,8 @@ void ConvolutionChain::foldBatchNorm(CallBuilder &calls, Value &weight,
                                      Value &bias) {
   Builder builder(batchNorm.getContext());
   // PyTorch's numbers of element types.
-  constexpr int64_t f16 = 5, f32 = 6, bf16 = 15;
   auto wide = [&](Value value) {
-    return value ? converted(calls, value, builder.getF32Type(), f32) : value;
+    return value ? converted(calls, value, builder.getF32Type()) : value;
   };
   Type narrow = typeOf(weight).getElementType();
   weight = wide(weight);
@@ -138,7 +133,6 @@ void ConvolutionChain::foldBatchNorm(CallBuilder &calls, Value &weight,
   bias = calls.call(operators::aten::mul_Tensor, {shift, scale}, channel);
   if (beta)
     bias = calls.call(operators::aten::add_Tensor, {bias, beta, one}, channel);
-  int64_t number = narrow.isF16() ? f16 : narrow.isBF16() ? bf16 : f32;
-  weight = converted(calls, weight, narrow, number);
-  bias = converted(calls, bias, narrow, number);
+  weight = converted(calls, weight, narrow);
+  bias = converted(calls, bias, narrow);
 }

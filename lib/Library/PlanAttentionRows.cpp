@@ -52,11 +52,6 @@ struct Attention {
   Sizes sizes;
 };
 
-bool isFloat(Value value) {
-  Type type = typeOf(value).getElementType();
-  return type.isF32() || type.isF16() || type.isBF16();
-}
-
 /// The calls that an attention consists of. Scores are batch x heads x group x
 /// queries x keys.
 class RowBuilder : public CallBuilder {
@@ -75,11 +70,7 @@ public:
       return value;
     if (typeOf(value).getElementType() == result.getElementType())
       return call(operators::aten::clone, {value, none()}, result);
-    return call(operators::aten::to_dtype,
-                {value,
-                 integer(operators::getScalarType(result.getElementType())),
-                 boolean(false), boolean(false), none()},
-                result);
+    return toDtype(*this, value, result);
   }
   /// A new dimension of one element.
   Value unsqueeze(Value value, int64_t dim) {
@@ -197,7 +188,8 @@ struct PlanAttentionRows
   /// Whether the mask is the same for all heads, and has a place for each key.
   static bool fits(Value mask, const Sizes &sizes) {
     if (!tssa::hasKnownSizes(typeOf(mask)) ||
-        !(isFloat(mask) || typeOf(mask).getElementType().isInteger(1)))
+        !(operators::getComputeType(typeOf(mask).getElementType()).isF32() ||
+          typeOf(mask).getElementType().isInteger(1)))
       return false;
     SmallVector<Size> have = tssa::getSizes(typeOf(mask));
     if (have.size() < 2 || have.size() > 4)
@@ -226,7 +218,8 @@ struct PlanAttentionRows
           type.getElementType() != q.getElementType())
         return std::nullopt;
     RankedTensorType result = typeOf(op.getResult(0));
-    if (!isFloat(query) || !q.hasStaticShape() || q.getNumElements() == 0 ||
+    if (!operators::getComputeType(q.getElementType()).isF32() ||
+        !q.hasStaticShape() || q.getNumElements() == 0 ||
         q.getDimSize(2) > maxQueries || !result.hasStaticShape() ||
         !tssa::isDense(result))
       return std::nullopt;

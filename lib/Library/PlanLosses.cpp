@@ -82,13 +82,6 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
     auto single = RankedTensorType::get({}, f32);
     auto flags = RankedTensorType::get({count}, types.getI1Type());
     Attribute one = calls.integer(1), none = calls.none();
-    auto toF32 = [&](Value value, RankedTensorType result) {
-      constexpr int64_t kFloat = 6; // c10::ScalarType
-      return calls.call(operators::aten::to_dtype,
-                        {value, calls.integer(kFloat), calls.boolean(false),
-                         calls.boolean(false), none},
-                        result);
-    };
     auto subtract = [&](Value a, Value b, RankedTensorType result) {
       return calls.call(operators::aten::sub_Tensor, {a, b, one}, result);
     };
@@ -99,8 +92,9 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
           {value, calls.integers({dim}), calls.boolean(keeps), none}, result);
     };
 
-    Value wide =
-        typeOf(loss.logits) == type ? loss.logits : toF32(loss.logits, type);
+    Value wide = typeOf(loss.logits) == type
+                     ? loss.logits
+                     : toDtype(calls, loss.logits, type);
     // As log_softmax does it: relative to the row's largest value.
     Value largest =
         calls.call(operators::aten::amax,
@@ -122,7 +116,7 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
         RankedTensorType::get({count, 1},
                               typeOf(loss.source).getElementType()));
     if (typeOf(chosen) != column)
-      chosen = toF32(chosen, column);
+      chosen = toDtype(calls, chosen, column);
     Value distance = subtract(chosen, largest, column);
     Value each = calls.view(subtract(norm, distance, column), {count});
     each = calls.call(operators::aten::masked_fill_Scalar,
@@ -133,7 +127,7 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
     if (loss.reduction == kSum)
       return all;
     Value used = calls.call(operators::aten::logical_not, {unused}, flags);
-    Value number = sum(toF32(used, list), 0, /*keeps=*/false, single);
+    Value number = sum(toDtype(calls, used, list), 0, /*keeps=*/false, single);
     return calls.call(operators::aten::div_Tensor, {all, number}, single);
   }
 

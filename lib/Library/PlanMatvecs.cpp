@@ -60,10 +60,6 @@ std::optional<Matvec> matchOperands(tssa::AtenOp op) {
   return std::nullopt;
 }
 
-bool isFloat(Type type) {
-  return type.isF32() || type.isF16() || type.isBF16();
-}
-
 struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
   using PlanMatvecsPassBase::PlanMatvecsPassBase;
 
@@ -78,7 +74,7 @@ struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
       if (typeOf(value).getElementType() != element)
         return "operands of several element types";
     }
-    if (!isFloat(element))
+    if (!operators::getComputeType(element).isF32())
       return "no floating point of 32 or 16 bits";
     if (!tssa::hasKnownSizes(result) || !tssa::isDense(result))
       return "a result with gaps";
@@ -177,12 +173,7 @@ struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
       result = calls.call(operators::aten::add_Tensor,
                           {result, call->bias, calls.integer(1)}, wide);
     if (type != wide)
-      result = calls.call(
-          operators::aten::to_dtype,
-          {result,
-           calls.integer(operators::getScalarType(type.getElementType())),
-           calls.boolean(false), calls.boolean(false), calls.none()},
-          type);
+      result = toDtype(calls, result, type);
     op.getResult(0).replaceAllUsesWith(result);
     op.erase();
     ++numMatvecs;

@@ -330,7 +330,8 @@ bool LoadedKernels::loadFunctions(const Program &program,
     const Step &step = program.steps()[i];
     if (step.kind != StepKind::Kernel)
       continue;
-    auto make = [&](uint32_t index, uint64_t indirect, bool deviceSizes) {
+    auto make = [&](uint32_t index, uint64_t indirect) {
+      bool deviceSizes = kernels[index].deviceSizes;
       KernelFn function = functions[index];
       unsigned count = step.c;
       host[index] = {
@@ -351,10 +352,10 @@ bool LoadedKernels::loadFunctions(const Program &program,
           // on, of the addresses that its words hold.
           kernels[step.a].align, indirect};
     };
-    make(step.a, 0, false);
+    make(step.a, 0);
     if (step.flags & kStepIndirect)
-      make(program.ints()[step.b + step.c], program.ints()[step.b + step.c + 1],
-           step.flags & kStepDeviceSizes);
+      make(program.ints()[step.b + step.c],
+           program.ints()[step.b + step.c + 1]);
   }
   for (uint32_t i = 0; i < kernels.size(); ++i) {
     host[i].name = kernels[i].name;

@@ -176,8 +176,7 @@ class PoolCapture final : public CapturePool {
 public:
   PoolCapture(const TorchDevice &device,
               std::shared_ptr<LibraryWorkspace> workspace, PoolCapture *sharing)
-      : driver(device.driver()), device(device),
-        workspace(std::move(workspace)) {
+      : device(device), workspace(std::move(workspace)) {
     if (sharing)
       pool = graphClass().pool(sharing->object);
     graphClass().construct(object, /*keepGraph=*/true);
@@ -192,7 +191,8 @@ public:
   }
   cuda::Graph end(cuda::Stream stream) override {
     graphClass().end(object);
-    // Back to the capture's own pool, which lives as long as this object.
+    // The lent one, and what else went to the capture's own pool; both live as
+    // long as this object.
     graphClass().forgetWorkspaces(stream);
     return graphClass().raw(object);
   }
@@ -204,13 +204,13 @@ public:
     } catch (const std::exception &) {
       bool capturing = false;
       cuda::Graph graph = nullptr;
+      cuda::Driver &driver = device.driver();
       if (!driver.isCapturing(stream, &capturing) && capturing)
         driver.endCapture(stream, &graph);
     }
   }
 
 private:
-  cuda::Driver &driver;
   const TorchDevice &device; ///< its executor's, which outlives its graphs
   std::shared_ptr<LibraryWorkspace> workspace;
   PoolId pool{0, 0}; ///< one of its own

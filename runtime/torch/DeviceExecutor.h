@@ -80,6 +80,9 @@ private:
   struct Origin {
     int32_t slot = -1; ///< -1: not external
     int64_t offset = 0;
+    bool operator==(const Origin &other) const {
+      return slot == other.slot && offset == other.offset;
+    }
   };
   struct GraphInfo {
     uint32_t begin = 0, end = 0; ///< steps

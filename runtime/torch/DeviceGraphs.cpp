@@ -253,11 +253,9 @@ void DeviceExecutor::prepareTable(Captured &captured, const GraphInfo &info,
     const int64_t *words = program.ints() + step.b;
     for (uint32_t k = 0; k < step.c; ++k) {
       const Origin origin = tableEntry(words[k]);
-      auto same = [&](const Origin &entry) {
-        return entry.slot == origin.slot && entry.offset == origin.offset;
-      };
       if (words[step.c + 1] >> k & 1 &&
-          std::none_of(captured.entries.begin(), captured.entries.end(), same))
+          std::find(captured.entries.begin(), captured.entries.end(), origin) ==
+              captured.entries.end())
         captured.entries.push_back(origin);
     }
   }
@@ -367,11 +365,8 @@ void DeviceExecutor::captureKernel(Captured &captured, const Step &step,
       params.push_back(addressOf(words[k], variant, instance));
       continue;
     }
-    const Origin origin = tableEntry(words[k]);
-    auto entry = std::find_if(
-        captured.entries.begin(), captured.entries.end(), [&](const Origin &e) {
-          return e.slot == origin.slot && e.offset == origin.offset;
-        });
+    auto entry = std::find(captured.entries.begin(), captured.entries.end(),
+                           tableEntry(words[k]));
     params.push_back({cuda::asAddress(captured.table.const_data_ptr()) +
                           8 * (entry - captured.entries.begin()),
                       -1, 0});

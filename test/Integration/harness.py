@@ -295,6 +295,25 @@ def tell(
     check(made)
 
 
+def tell_of_changes(
+    f: Callable[..., Any],
+    held: Callable[[], Any],
+    changes: Iterable[Callable[[Any], Any]],
+) -> None:
+    """`f` is called with what ``held`` makes, which each of the ``changes`` alters: all of them are seen, and no call
+    makes one of its own. A change may fail, where an earlier one has left nothing for it."""
+
+    def story(compile: Compile) -> Steps:
+        fast, given = compile(f), held()
+        for _ in range(3):
+            yield attempt(fast, values(4), given)
+        for change in changes:
+            attempt(change, given)
+            yield attempt(fast, values(4), given), given
+
+    tell(story, captured=False, graph_breaks=ANY)
+
+
 def as_test(story: Callable[..., Steps], **expected: Any) -> Callable[[], None]:
     """The pytest test that tells a story; what is expected of it as for `tell`."""
 

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from Integration.harness import ANY, Compile, Steps, attempt, module_of, tell, values
+from Integration.harness import (
+    ANY,
+    Compile,
+    Steps,
+    attempt,
+    module_of,
+    tell,
+    tell_of_changes,
+    values,
+)
 
 
 def _held() -> dict[str, Any]:
@@ -182,16 +191,8 @@ _WRITES = [
 
 @pytest.mark.parametrize("read", _READS)
 def test_a_change_is_seen(read: str) -> None:
-    def story(compile: Compile) -> Steps:
-        f = compile(module_of(_MODULE + read + "\n").f)
-        held = _held()
-        for _ in range(3):
-            yield attempt(f, values(4), held)
-        for change in _CHANGES:
-            attempt(change, held)
-            yield attempt(f, values(4), held), held
-
-    tell(story, captured=False, graph_breaks=ANY)
+    f = module_of(_MODULE + read + "\n").f
+    tell_of_changes(f, _held, _CHANGES)
 
 
 @pytest.mark.parametrize("write", _WRITES)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from Integration.harness import ANY, Compile, Steps, attempt, module_of, tell, values
+from Integration.harness import module_of, tell_of_changes
 
 
 class _Walked:
@@ -223,13 +223,5 @@ _READS = [
 
 @pytest.mark.parametrize("read", _READS)
 def test_a_change_within_is_seen(read: str) -> None:
-    def story(compile: Compile) -> Steps:
-        f = compile(module_of(_MODULE + read + "\n").f)
-        held = _held()
-        for _ in range(3):
-            yield attempt(f, values(4), held)
-        for change in _CHANGES:
-            attempt(change, held)
-            yield attempt(f, values(4), held)
-
-    tell(story, captured=False, graph_breaks=ANY)
+    f = module_of(_MODULE + read + "\n").f
+    tell_of_changes(f, _held, _CHANGES)

@@ -21,10 +21,9 @@ struct IndirectParams
     : cudagraph::impl::IndirectParamsPassBase<IndirectParams> {
   /// Whether sizes of what the kernel touches differ between calls.
   static bool hasSymbols(KernelOp op) {
-    for (Value buffer : op->getOperands())
-      if (cast<BufferType>(buffer.getType()).isSymbolic())
-        return true;
-    return false;
+    return llvm::any_of(op->getOperandTypes(), [](Type type) {
+      return cast<BufferType>(type).isSymbolic();
+    });
   }
 
   /// The kernel's version for these indirect buffers, made once.

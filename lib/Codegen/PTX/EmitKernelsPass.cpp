@@ -77,11 +77,8 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       codegen::remarkSchedule(kernel, *domain.graph,
                               [&](raw_ostream &os) { schedule.print(os); });
 
-    KernelFrame frame{
-        {},          domain, schedule,
-        body.inputs, {},     kernel->hasAttr(attribute::kDeviceSizes),
-        {},          {},     {},
-        0,           {}};
+    KernelFrame frame{{}, domain, schedule, body.inputs, {}, false,
+                      {}, {},     {},       0,           {}};
     if (failed(readPointers(kernel, frame, body)))
       return failure();
     OpBuilder b(into.getBodyRegion());
@@ -142,6 +139,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   LogicalResult readPointers(func::FuncOp kernel, KernelFrame &frame,
                              codegen::KernelBody &body) {
     unsigned count = body.inputs.size() + body.roots.size();
+    frame.deviceSizes = kernel->hasAttr(attribute::kDeviceSizes);
     frame.indirect.resize(count, false);
     frame.alignment.resize(count, 16);
     frame.reliedOn.resize(count, 1);

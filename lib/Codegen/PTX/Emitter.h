@@ -31,7 +31,7 @@ struct KernelFrame {
   /// Per buffer: the parameter points to the pointer.
   llvm::SmallVector<bool> indirect;
   /// Sizes are read on the device (`pyjit.device_sizes`).
-  bool deviceSizes;
+  bool deviceSizes = false;
   /// Per buffer: what the alignment of its address may be relied on to be, and
   /// what the code does rely on.
   llvm::SmallVector<unsigned> alignment, reliedOn;
