@@ -180,6 +180,9 @@ typedef struct {
   size_t numReads;
   /* numGradients rows: whether gradient i depends on elements of reads[k]. */
   const uint8_t *uses;
+  /* Likewise: whether it varies with them. Eager has no gradient of the
+     gradient by an input that it reads and does not vary with. */
+  const uint8_t *varies;
   /* numGradients + numStops rows: whether gradient i is computed from
      arguments[k]. */
   const uint8_t *needs;

@@ -92,6 +92,7 @@ Executable::Gradients compiler::describeGradients(func::FuncOp forward,
   gradients.reaches = rowsOf(backward, attribute::kReaches, gradients.results);
   gradients.groups = groupsOf(backward, gradients.results);
   gradients.uses = rowsOf(backward, attribute::kReads, gradients.reads);
+  gradients.varies = rowsOf(backward, attribute::kVariesWith, gradients.reads);
   gradients.needs = needsOf(backward);
   if (backward->hasAttr(attribute::kLeads)) {
     gradients.leads = rowsOf(backward, attribute::kLeads, gradients.results);

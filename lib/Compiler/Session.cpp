@@ -385,6 +385,7 @@ LogicalResult Session::encodeBackward(ModuleOp module, Executable &exe) {
                 known.reads.data(),
                 known.reads.size(),
                 known.uses.data(),
+                known.varies.data(),
                 known.needs.data(),
                 nullptr,
                 nullptr,

@@ -143,7 +143,8 @@ private:
     for (StringRef name : {attribute::kGroups, attribute::kLeads,
                            attribute::kReachesDirectly, attribute::kKeeps})
       backward->removeAttr(name);
-    for (StringRef name : {attribute::kReaches, attribute::kReads}) {
+    for (StringRef name :
+         {attribute::kReaches, attribute::kReads, attribute::kVariesWith}) {
       SmallVector<Attribute> lists;
       for (auto [list, stays] : llvm::zip(
                backward->getAttrOfType<ArrayAttr>(name).getValue(), isLeft))

@@ -10,6 +10,8 @@
 #include "dialects/tssa/IR/Calls.h"
 #include "dialects/tssa/IR/Views.h"
 
+#include "pyjit/Operators/OperatorFacts.h"
+
 #include "mlir/IR/IRMapping.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -103,9 +105,39 @@ private:
     }
   }
 
-  /// Of each gradient, the gradients and inputs that it is computed from.
+  /// Of each gradient, the gradients and inputs that it is computed from, and
+  /// the inputs that it varies with.
   void describeDependences(func::FuncOp backward) {
-    llvm::DenseMap<Value, llvm::BitVector> arguments;
+    Dependences dependences = findDependences(/*ifVarying=*/false);
+    Dependences variations = findDependences(/*ifVarying=*/true);
+    Builder builder(joint.getContext());
+    SmallVector<Attribute> reaches, reads, variesWith;
+    auto inputsIn = [&](const llvm::BitVector &arguments) {
+      SmallVector<int64_t> inputs;
+      for (unsigned i : arguments.set_bits())
+        if (i < numInputs)
+          inputs.push_back(i);
+      return builder.getDenseI64ArrayAttr(inputs);
+    };
+    for (Value result : gradientResults()) {
+      SmallVector<int64_t> numbers;
+      for (BlockArgument gradient : gradients)
+        if (dependences[result].test(gradient.getArgNumber()))
+          numbers.push_back(resultOf(gradient));
+      reaches.push_back(builder.getDenseI64ArrayAttr(numbers));
+      reads.push_back(inputsIn(dependences[result]));
+      variesWith.push_back(inputsIn(variations[result]));
+    }
+    backward->setAttr(attribute::kReaches, builder.getArrayAttr(reaches));
+    backward->setAttr(attribute::kReads, builder.getArrayAttr(reads));
+    backward->setAttr(attribute::kVariesWith, builder.getArrayAttr(variesWith));
+  }
+
+  /// Of each value, the arguments that it is computed from; `ifVarying`,
+  /// without those that it reads and does not vary with.
+  using Dependences = llvm::DenseMap<Value, llvm::BitVector>;
+  Dependences findDependences(bool ifVarying) {
+    Dependences arguments;
     for (BlockArgument argument : joint.getArguments()) {
       llvm::BitVector own(joint.getNumArguments());
       own.set(argument.getArgNumber());
@@ -116,23 +148,28 @@ private:
       forEachOperand(&op, [&](Value operand) { all |= arguments[operand]; });
       for (Value result : op.getResults())
         arguments[result] = all;
+      auto call = dyn_cast<tssa::AtenOp>(op);
+      if (!call || !ifVarying)
+        continue;
+      for (OpResult result : op.getResults()) {
+        arguments[result].reset();
+        for (OpOperand &operand : op.getOpOperands())
+          if (!isConstantIn(call, result.getResultNumber(),
+                            operand.getOperandNumber()))
+            arguments[result] |= arguments[operand.get()];
+      }
     }
-    Builder builder(joint.getContext());
-    SmallVector<Attribute> reaches, reads;
-    for (Value result : gradientResults()) {
-      const llvm::BitVector &own = arguments[result];
-      SmallVector<int64_t> numbers, inputs;
-      for (BlockArgument gradient : gradients)
-        if (own.test(gradient.getArgNumber()))
-          numbers.push_back(resultOf(gradient));
-      for (unsigned i : own.set_bits())
-        if (i < numInputs)
-          inputs.push_back(i);
-      reaches.push_back(builder.getDenseI64ArrayAttr(numbers));
-      reads.push_back(builder.getDenseI64ArrayAttr(inputs));
-    }
-    backward->setAttr(attribute::kReaches, builder.getArrayAttr(reaches));
-    backward->setAttr(attribute::kReads, builder.getArrayAttr(reads));
+    return arguments;
+  }
+
+  /// Whether a result does not vary with an operand.
+  static bool isConstantIn(tssa::AtenOp call, unsigned result,
+                           unsigned operand) {
+    const operators::OperatorFacts &facts =
+        operators::lookupFacts(call.getOverload());
+    return (facts.makesTensor && operand == 0) ||
+           (facts.drawsMask && operand == 0 && result == 1) ||
+           (facts.linearGradients && operand == result + 1);
   }
 
   /// Gradients that meet at what was saved come through the same nodes of

@@ -660,10 +660,12 @@ def : GradientRule<"BatchNormTraining",
 def : GradientRule<"Convolution", One<["conv1d", "conv2d", "conv3d"]>.Of>;
 def : GradientRule<"GeneralConvolution", One<["convolution", "_convolution"]>.Of>;
 def : GradientRule<"ConvolutionBackward", One<["convolution_backward"]>.Of>;
+def : LinearGradients<One<["convolution_backward"]>.Of>;
 def : GradientRule<"MaxPool", One<["max_pool2d"]>.Of>;
 def : GradientRule<"GridSampler", One<["grid_sampler_2d", "grid_sampler_3d"]>.Of>;
 def : GradientRule<"RnnLayer", One<["mkldnn_rnn_layer"]>.Of>;
 def : GradientRule<"Dropout", One<["native_dropout"]>.Of>;
+def : DrawsMask<One<["native_dropout"]>.Of>;
 def : GradientRule<"Attention", One<["scaled_dot_product_attention"]>.Of>;
 def : GradientRule<"Loss", One<["mse_loss", "l1_loss", "smooth_l1_loss",
                                 "huber_loss"]>.Of>;

@@ -322,6 +322,11 @@ class KeptWithSizes<list<string> operators> : Flag<operators>;
 /// Of one that is recorded whole: one of its parts transposes the weight, its
 /// second operand. Autograd comes to that behind the bias.
 class TransposesWeight<list<string> operators> : Flag<operators>;
+/// The gradients of an operator that is linear in each of its operands: result k
+/// is that of operand k + 1, and does not vary with it.
+class LinearGradients<list<string> operators> : Flag<operators>;
+/// The second result is drawn, whatever the first operand holds.
+class DrawsMask<list<string> operators> : Flag<operators>;
 /// Of one that is recorded whole: its parts are given views of operands, and
 /// autograd saves these views. Of which operands is said by a function of
 /// lib/Differentiation/SeenInputs.cpp.

@@ -143,6 +143,10 @@ ENTRIES: dict[ReasonKind, Entry] = {
         "a backward pass, or a use of gradients, that pyjit does not model",
         "compile the forward function and the loss, and call backward() after them (docs/Training.md)",
     ),
+    ReasonKind.GRAD_MODE: Entry(
+        "gradients within a call that was made without grad mode",
+        "call it outside of torch.no_grad(), and enter no_grad within it, around what needs no gradient",
+    ),
     ReasonKind.AUTOGRAD_FUNCTION: Entry(
         "a torch.autograd.Function with a backward of its own",
         "torch.no_grad() for inference; in training, write the function with torch operators",

@@ -46,16 +46,18 @@ public:
     if (!known)
       return nullptr;
     std::shared_ptr<BackwardProgram> made = describe(*known);
+    std::vector<std::vector<bool>> varies =
+        rows(known->varies, made->gradients.size(), known->numReads);
     made->program = makeExecutor(exe.get(), PyjitProgramBackward, error);
     made->code = std::move(exe);
     if (!made->program || !made->resolve(main, error))
       return nullptr;
-    // What each gradient depends on, whether there is a derivative or not.
+    // What each gradient varies with, whether there is a derivative or not.
     std::vector<std::vector<uint32_t>> used(made->gradients.size());
     for (size_t i = 0; i < made->reads.size(); ++i)
       for (size_t k = 0; k < used.size(); ++k)
         if (uint32_t input = made->reads[i].index;
-            made->uses[k][i] && contains(made->gradients, input))
+            varies[k][i] && contains(made->gradients, input))
           used[k].push_back(input);
     made->differentiate = [loader = *this, order, used](std::string &error) {
       return loader.differentiate(used, order + 1, error);

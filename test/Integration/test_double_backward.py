@@ -152,6 +152,31 @@ def test_number_that_differs(compile: Compile) -> Steps:
         yield [g.detach(), h, second]
 
 
+def linear_in_its_input(compile: Compile, *, frozen: bool) -> Steps:
+    """The gradient of a convolution's input reads that input, and does not vary with it."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Dropout(0.2), nn.Dropout2d(0.2))
+    net.requires_grad_(not frozen)
+    f = compile(net)
+    for seed in range(4):
+        x = leaf(2, 2, 5, 5, seed=seed)
+        (g,) = grad(f(x).sum(), x, create_graph=True)
+        by_it = str(attempt(lambda g=g, x=x: grad(g.sum(), x, retain_graph=True)))
+        unused = grad(g.sum(), x, retain_graph=True, allow_unused=True)
+        by_weight = [] if frozen else grad(g.square().sum(), net[0].weight)
+        yield [g.detach(), g.requires_grad, by_it, unused, [w.sum() for w in by_weight]]
+
+
+@scenario(grad=True, versions=False)
+def test_linear_in_its_input(compile: Compile) -> Steps:
+    return linear_in_its_input(compile, frozen=False)
+
+
+@scenario(grad=True, versions=False)
+def test_frozen_and_linear_in_its_input(compile: Compile) -> Steps:
+    return linear_in_its_input(compile, frozen=True)
+
+
 @scenario(grad=True)
 def test_released(compile: Compile) -> Steps:
     f = compile(lambda x: x.exp())

@@ -14,6 +14,7 @@ import random
 import pyjit
 import pytest
 import torch
+from Integration.tolerances import apart, bounds
 
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "60"))
 ITERATIONS = (1, 3, 24)
@@ -76,6 +77,10 @@ def test_random_writes(seed: int) -> None:
     check(seed)
 
 
+def tensors(result: torch.Tensor | tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
 def check(seed: int) -> None:
     rng = random.Random(seed)
     source, n, steps = program(rng)
@@ -98,8 +103,14 @@ def check(seed: int) -> None:
 
     with torch.no_grad():
         for number in range(5):
-            want, got = f(*make(number)), fast(*make(number))
-            torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-3, msg=source)
+            want, got = tensors(f(*make(number))), tensors(fast(*make(number)))
+            same = [torch.equal(a, b) for a, b in zip(want, got, strict=True)]
+            if all(same):
+                continue
+            # Twenty-four solutions of systems, each of the one before, lose all digits.
+            limits = bounds(lambda n=number: tensors(f(*make(n))), want)
+            for a, b, limit in zip(want, got, limits, strict=True):
+                assert a.shape == b.shape and not apart(a, b, limit).any(), source
     stats = pyjit.stats(fast)
     assert stats["hits"] == 4 and not stats["reasons"], (
         source,

@@ -60,8 +60,12 @@ inline constexpr Name kGradientViews = "pyjit.gradient_views";
 /// main program that it depends on. Eager has no gradient where the engine has
 /// none of these.
 inline constexpr Name kReaches = "pyjit.reaches";
-/// Integers: inputs of the main program that gradients depend on in any way.
+/// Arrays of integers: of each result of a backward program, the inputs of the
+/// main program that it depends on in any way.
 inline constexpr Name kReads = "pyjit.reads";
+/// As kReads, without those that the gradient reads and does not vary with:
+/// eager has no gradient of the gradient there.
+inline constexpr Name kVariesWith = "pyjit.varies_with";
 /// Arrays of integers: results of the main program in groups, where there are
 /// several. To go backward from one frees nothing that eager keeps for those of
 /// other groups.

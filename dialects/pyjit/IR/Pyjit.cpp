@@ -73,6 +73,7 @@ const Rule kRules[] = {
     {attribute::kGradientViews, Function, isInteger, "an integer"},
     {attribute::kReaches, Function, isLists, "arrays of i64"},
     {attribute::kReads, Function, isLists, "arrays of i64"},
+    {attribute::kVariesWith, Function, isLists, "arrays of i64"},
     {attribute::kGroups, Function, isLists, "arrays of i64"},
     {attribute::kLeads, Function, isLists, "arrays of i64"},
     {attribute::kReachesDirectly, Function, isLists, "arrays of i64"},

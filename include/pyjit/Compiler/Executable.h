@@ -78,9 +78,10 @@ public:
     /// Of each differentiable result, its group (PyjitBackward).
     std::vector<uint32_t> groups;
     /// Inputs of `main` that gradients depend on in any way, sizes included,
-    /// and row by row: whether gradient i depends on elements of input k.
+    /// and row by row: whether gradient i depends on elements of input k, and
+    /// whether it varies with them.
     std::vector<uint32_t> reads;
-    std::vector<uint8_t> uses;
+    std::vector<uint8_t> uses, varies;
     /// Row by row: whether gradient i is computed from argument k.
     std::vector<uint8_t> needs;
     /// Where results were computed from others (PyjitBackward).

@@ -99,7 +99,8 @@ def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
     it, shown or saved (`pyjit.result`), or the gradient of one
     (`pyjit.gradient`). Its results are the gradients of the inputs that its
     `pyjit.gradient_inputs` lists; `pyjit.reaches` says of each of them which
-    results' gradients it depends on, `pyjit.reads` which inputs of `@f`. Results
+    results' gradients it depends on, `pyjit.reads` which inputs of `@f`, and
+    `pyjit.varies_with` which of these it varies with, in eager's eyes. Results
     whose gradients never meet where something saved is read are in different
     `pyjit.groups`: eager goes backward from each of them by itself. Where
     results were computed from others (`pyjit.gradient_at`), `pyjit.leads` says
@@ -119,7 +120,7 @@ def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
       %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }
-    func.func @f_backward(%y: tensor<4xf32> {pyjit.result = 0 : i64}, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0>], pyjit.reads = [array<i64: 0>]} {
+    func.func @f_backward(%y: tensor<4xf32> {pyjit.result = 0 : i64}, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0>], pyjit.reads = [array<i64: 0>], pyjit.varies_with = [array<i64: 0>]} {
       %0 = tssa.aten "aten::mul.Tensor"(%g, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }
@@ -185,7 +186,7 @@ def DropGradientsPass : Pass<"tssa-drop-gradients", "::mlir::func::FuncOp"> {
 
     With `results=1`:
     ```mlir
-    func.func @f_backward(%y: tensor<4xf32> {pyjit.result = 0 : i64}, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}, %h: tensor<4xf32> {pyjit.gradient = 1 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0, 1>], pyjit.reads = [array<i64: 0>]} {
+    func.func @f_backward(%y: tensor<4xf32> {pyjit.result = 0 : i64}, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}, %h: tensor<4xf32> {pyjit.gradient = 1 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0, 1>], pyjit.reads = [array<i64: 0>], pyjit.varies_with = [array<i64: 0>]} {
       %0 = tssa.aten "aten::mul.Tensor"(%h, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       %1 = tssa.aten "aten::add.Tensor"(%g, %0, 1 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       return %1 : tensor<4xf32>
@@ -193,7 +194,7 @@ def DropGradientsPass : Pass<"tssa-drop-gradients", "::mlir::func::FuncOp"> {
     ```
     gives
     ```mlir
-    func.func @f_backward(%g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0, 1>], pyjit.reads = [array<i64: 0>]} {
+    func.func @f_backward(%g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0, 1>], pyjit.reads = [array<i64: 0>], pyjit.varies_with = [array<i64: 0>]} {
       return %g : tensor<4xf32>
     }
     ```

@@ -592,8 +592,9 @@ bool OperatorRecording::checkGradient() {
 bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
   if (!impl.state.gradMode) {
     recording.breaks.lacksHistory = recording.breaks.resumed;
-    return refuse("the call has turned grad mode on, and an input requires "
-                  "grad");
+    return refuse("the call has turned grad mode on, and an operand requires "
+                  "grad",
+                  ReasonKind::GradMode);
   }
   // Checkpoint's own hooks are those of the region.
   if (!recording.checkpoint.repeats() && savesThroughHooks())

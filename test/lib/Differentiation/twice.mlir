@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate,tssa-select-gradients,tssa-differentiate),tssa-partition)' --split-input-file | FileCheck %s
+// RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate),tssa-partition)' --split-input-file | FileCheck %s --check-prefix=FIRST
 
 // Gradients of gradients: overloads that rules call have derivatives themselves.
 
@@ -8,6 +9,8 @@
 // CHECK: tssa.aten "aten::convolution"(
 // CHECK: tssa.aten "aten::convolution"(
 // CHECK: tssa.aten "aten::convolution_backward"(
+// FIRST-LABEL: func.func @convolution_backward(
+// FIRST-SAME: pyjit.reads = [array<i64: 0, 1>, array<i64: 0, 1>], pyjit.varies_with = [array<i64: 1>, array<i64: 0>]
 func.func @convolution(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<2x4x6x6xf32> attributes {pyjit.gradient_inputs = array<i64: 0, 1>, pyjit.gradient_results = array<i64: 0>} {
   %0 = tssa.aten "aten::conv2d"(%x, %w, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x6x6xf32>
   return %0 : tensor<2x4x6x6xf32>
