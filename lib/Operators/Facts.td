@@ -86,6 +86,8 @@ def : RetypedView<"aten::view_copy.dtype", ["aten::view.dtype"]>;
 // Sizes
 //===----------------------------------------------------------------------===//
 
+// Moves weights into one storage.
+def : WritesUnsaid<One<["_cudnn_rnn_flatten_weight"]>.Of>;
 def : ShapeFollows<["aten::*", "prims::*", "mkldnn::*", "torchvision::roi_align",
                     "torchvision::roi_pool", "torchvision::ps_roi_align",
                     "torchvision::ps_roi_pool", "torchvision::deform_conv2d"]>;
@@ -172,6 +174,8 @@ def : SizeRule<"Solve", All<["linalg_solve"]>.Of>;
 def : SizeRule<"Transform", All<["_fft_r2c", "_fft_c2c", "_fft_c2r"]>.Of>;
 def : SizeRule<"GridSampler", All<["grid_sampler_2d", "grid_sampler_3d"]>.Of>;
 def : SizeRule<"RnnLayer", All<["mkldnn_rnn_layer"]>.Of>;
+def : SizeRule<"Recurrence", One<["lstm.input", "gru.input", "rnn_tanh.input",
+                                  "rnn_relu.input"]>.Of>;
 def : SizeRule<"NativeAttention", All<["_native_multi_head_attention"]>.Of>;
 def : SizeRule<"EncoderLayer", All<["_transformer_encoder_layer_fwd"]>.Of>;
 def : SizeRule<"EmbeddingBag", All<["_embedding_bag"]>.Of>;
@@ -247,6 +251,9 @@ def : KeptWhole<One<["adaptive_avg_pool2d", "adaptive_avg_pool3d"]>.Of>;
 // Check the factorisation's outcome and raise.
 def : KeptWhole<One<["linalg_inv", "linalg_solve", "linalg_cholesky",
                      "linalg_lu_factor", "linalg_ldl_factor", "inverse"]>.Of>;
+// cuDNN's, of all weights in one storage.
+def : KeptOnDevice<One<["lstm.input", "gru.input", "rnn_tanh.input",
+                        "rnn_relu.input"]>.Of>;
 def : KeptWithSizes<wholeViews # One<["_pad_circular"]>.Of>;
 
 // The parts of these are given nothing but what the composite was given. Views

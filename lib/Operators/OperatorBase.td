@@ -272,6 +272,8 @@ class Overwrites<int operand, list<string> operators> : Fact<operators> {
 /// Counts from the start of the first operand's storage, not from where the
 /// operand begins.
 class AddressesStorage<list<string> operators> : Flag<operators>;
+/// Writes what its schema does not say. It blocks capture.
+class WritesUnsaid<list<string> operators> : Flag<operators>;
 /// Gives the first operand another storage.
 class ReplacesStorage<list<string> operators> : Flag<operators>;
 /// The tensor becomes a view of what it was, in place; `view` is that view.
@@ -319,6 +321,9 @@ class KeptWhole<list<string> operators> : Flag<operators>;
 /// Likewise where sizes are lifted: its parts would be given numbers computed
 /// from sizes.
 class KeptWithSizes<list<string> operators> : Flag<operators>;
+/// On a device it is recorded whole, where it draws no random numbers: its parts
+/// look at several operands by one tensor on their storage.
+class KeptOnDevice<list<string> operators> : Flag<operators>;
 /// Of one that is recorded whole: one of its parts transposes the weight, its
 /// second operand. Autograd comes to that behind the bias.
 class TransposesWeight<list<string> operators> : Flag<operators>;

@@ -688,6 +688,8 @@ def : Schema<"aten::replication_pad3d_backward(Tensor grad_output, Tensor self, 
 def : Schema<"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)">;
 def : Schema<"aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)">;
 def : Schema<"aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor">;
+def : Schema<"aten::rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)", "Random">;
+def : Schema<"aten::rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)", "Random">;
 def : Schema<"aten::rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)", "Random">;
 def : Schema<"aten::rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)", "Random">;
 def : Schema<"aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor">;

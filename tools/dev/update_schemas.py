@@ -338,6 +338,7 @@ NAMES = [
     "gru",
     "lstm_cell",
     "gru_cell",
+    "rnn_relu",
     "rnn_tanh",
     "upsample_nearest2d",
     "upsample_bilinear2d",

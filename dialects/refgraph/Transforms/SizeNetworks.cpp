@@ -229,6 +229,31 @@ Shapes size_rules::rnnLayer(const SizeCall &c) {
   return shapes;
 }
 
+/// All layers and directions: what each step gives, and the states behind the
+/// last, a hidden one and with some kinds a cell's.
+Shapes size_rules::recurrence(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor("input");
+  SmallVector<const SymbolicShape *> states = c.tensors("hx");
+  if (const SymbolicShape *state = states.empty() ? c.tensor("hx") : nullptr)
+    states.push_back(state);
+  if (!x || x->rank() != 3 || states.empty() ||
+      c.op.getNumFresh() != states.size() + 1 ||
+      !c.facts.requireEqual(x->sizes[2],
+                            SizePolynomial(c.facts.evaluate(x->sizes[2]))))
+    return std::nullopt;
+  bool batchFirst = c.isTrue("batch_first");
+  const SizePolynomial &batch = x->sizes[batchFirst ? 0 : 1];
+  for (const SymbolicShape *state : states)
+    if (state->rank() != 3 || !c.facts.requireEqual(state->sizes[1], batch))
+      return std::nullopt;
+  SizePolynomial width =
+      states[0]->sizes[2] * SizePolynomial(c.isTrue("bidirectional") ? 2 : 1);
+  SymbolicShapes shapes{fresh({x->sizes[0], x->sizes[1], width})};
+  for (const SymbolicShape *state : states)
+    shapes.push_back(fresh(state->sizes));
+  return shapes;
+}
+
 /// The attention of torch.nn, with its projections.
 Shapes size_rules::nativeAttention(const SizeCall &c) {
   const SymbolicShape *q = c.tensor("query"), *k = c.tensor("key"),

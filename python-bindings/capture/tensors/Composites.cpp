@@ -21,6 +21,10 @@ using namespace pyjit::capture;
 bool Composites::keepsWhole(const std::string &name,
                             const PyjitOperatorFacts &facts,
                             const std::vector<c10::IValue> &inputs) const {
+  // Under autocast cuDNN takes weights of another type.
+  if (facts.keptOnDevice && inputs[0].toTensor().is_cuda() &&
+      !at::autocast::is_autocast_enabled(at::kCUDA))
+    return true;
   if (!s.sizes.followed)
     return false;
   if (facts.keptWithSizes)

@@ -305,6 +305,8 @@ bool OperatorRecording::checkWhatPythonSees() {
   }
   if (!op.facts.shapeFollows)
     return refuse("nothing is known about it");
+  if (op.facts.writesUnsaid)
+    return refuse("it writes what its schema does not say");
   if (!arguments.failure.empty())
     return refuse(arguments.failure);
   // The launch program draws from the same generator in the same order.

@@ -168,6 +168,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   bool sizes = recording.sizes.followed;
   bool whole =
       facts.keptWhole || oneHot || composites.keepsWhole(name, facts, copies);
+  if (facts.keptOnDevice && drawsNumbers(*handle, facts, copies))
+    whole = false;
   // There may be derivatives of its parts: what was dropped, only they know.
   if (composite && whole && !facts.wholeView && mayHaveGradient(copies))
     whole = pyjitOperatorDifferentiable(view(name)) &&
