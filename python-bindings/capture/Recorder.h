@@ -96,8 +96,10 @@ struct CaptureRequest {
   /// Dict from (code, offset) to how often something was so there that was not
   /// likely to be so again (SegmentedResult::passed).
   PyObject *passed = nullptr;
-  /// Asked before a continuation is recorded: planner(key, kinds, values) with
-  /// a byte of ArgumentKind for each value; answers with a Plan.
+  /// Asked before a continuation is recorded: planner(key, kinds, values,
+  /// behind_branch) with a byte of ArgumentKind for each value, and whether the
+  /// run has recorded all that came before, back to a branch on data; answers
+  /// with a Plan.
   PyObject *planner = nullptr;
 };
 

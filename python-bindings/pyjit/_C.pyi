@@ -254,7 +254,7 @@ def capture_with_graph_breaks(
     *,
     points: dict[tuple[CodeType, int], Reason],
     passed: dict[tuple[CodeType, int], int],
-    planner: Callable[[Key, bytes, tuple], Plan],
+    planner: Callable[[Key, bytes, tuple, bool], Plan],
     lifted: set[AccessPath],
     follow_sizes: bool,
     unseen: tuple[int, ...],

@@ -170,6 +170,15 @@ class CallSegment:
             and all(a is b for a, b in zip(self.objects, other.objects))
         )
 
+    def answers_as(self, other: CallSegment) -> bool:
+        """Whether its specialization answers the calls that one of ``other``, the same recording, would."""
+        return (
+            self.specialization is not None
+            and not self.speculates
+            and self.grad_mode == other.grad_mode
+            and self.dispatch_state == other.dispatch_state
+        )
+
     def ends_like(self, other: CallSegment) -> bool:
         def places(segment: CallSegment) -> list[Key]:
             return [frame.key for frame in segment.frames]
@@ -342,6 +351,7 @@ class Branches:
             self._recognize(new)
             self._take_back()
             changed = self._merge_segments()
+            self._drop_twins(new)
             if changed or new:
                 self._compile()
             # What no call can reach from the beginning answers by itself.
@@ -365,6 +375,18 @@ class Branches:
                 ):
                     segment.serial = other.serial
                     segment.includes = {segment.serial}
+
+    def _drop_twins(self, new: list[tuple[Engine, CallSegment]]) -> None:
+        """What was recorded again for nothing but the branch in front of it needs no specialization if one
+        of the same is there."""
+        for engine, segment in new:
+            if engine.planner.joined_in == self.root.captures and any(
+                other.serial == segment.serial and other.answers_as(segment)
+                for other in engine.call_segments
+            ):
+                engine.call_segments = [
+                    s for s in engine.call_segments if s is not segment
+                ]
 
     def _take_back(self) -> None:
         """Drops what expected a branch to go one way where a call has been recorded since that

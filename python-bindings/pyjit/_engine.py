@@ -542,16 +542,19 @@ class Engine:
             self.continuations[key] = engine
         return engine
 
-    def _plan(self, key: Key, kinds: bytes, values: tuple) -> _C.Plan:
+    def _plan(
+        self, key: Key, kinds: bytes, values: tuple, behind_branch: bool
+    ) -> _C.Plan:
         """Whether the continuation at ``key`` is to be recorded now, and which of its arguments
         its specialization may depend on. Called by the recorder."""
         self._path.append(key)
         known = key in self.continuations
         if not known and len(self.continuations) >= _MAX_CONTINUATIONS:
             return _C.Plan((_C.PlanAction.STOP, (), (), False, False))
-        return self._continuation(key)._plan_own(Arguments(kinds, values))
+        arguments = Arguments(kinds, values)
+        return self._continuation(key)._plan_own(arguments, behind_branch)
 
-    def _plan_own(self, arguments: Arguments) -> _C.Plan:
+    def _plan_own(self, arguments: Arguments, behind_branch: bool) -> _C.Plan:
         self._keep_for_dumps(arguments.values, {})
         modes = self._observed_modes = self._modes()
         lifted = None
@@ -566,6 +569,7 @@ class Engine:
             self._backoff.may_observe(modes),
             not self.loops.given_up,
             lifted,
+            behind_branch,
         )
 
     def _add_loop(self, call_segment: CallSegment) -> bool:

@@ -8,6 +8,8 @@ from pyjit._dynamic import Arguments, DynamicNumbers
 
 # How often one monitored run records the same continuation.
 REPEATS = 3
+# How often a continuation is recorded once more for the branch that it stands behind.
+_MAX_JOINS = 16
 
 
 class Planner:
@@ -21,6 +23,10 @@ class Planner:
         self.missed = False
         # The run that has recorded arguments of these kinds last.
         self._recorded_in: dict[tuple, int] = {}
+        # How often it was recorded for a branch, though a specialization was likely to hit; and the run that
+        # has recorded it for nothing else.
+        self._joins = 0
+        self.joined_in = 0
 
     def plan(
         self,
@@ -31,9 +37,11 @@ class Planner:
         may_observe: bool,
         expects_loop: bool,
         lifted: tuple[set, tuple] | None,
+        behind_branch: bool,
     ) -> Plan:
         """``run``: the number of the monitored run; ``specializations``: how many there are, of at most
-        ``limit``; ``lifted``: what is lifted of the call that is observed, and its arguments."""
+        ``limit``; ``lifted``: what is lifted of the call that is observed, and its arguments;
+        ``behind_branch``: this run has recorded all that came before, back to a branch on data."""
         first = self._run != run
         if first:
             self._run = run
@@ -50,8 +58,12 @@ class Planner:
         # A recording that is part of something larger has no specialization of its own.
         recorded_in = self._recorded_in.get(signature)
         answers = specializations or recorded_in == self._run
+        likely = recorded_in is not None and not missed and answers
+        # What is in front of the branch is new, and can only be joined with what goes on from it.
+        joins = likely and recorded_in != self._run and behind_branch
+        joins &= self._joins < _MAX_JOINS
         if (
-            (recorded_in is not None and not missed and answers)
+            (likely and not joins)
             or not may_observe
             or self._repeats >= REPEATS
             or specializations + self._repeats >= limit
@@ -59,6 +71,9 @@ class Planner:
             return Plan((PlanAction.RECORDED, (), (), False, False))
         self._recorded_in[signature] = self._run
         self._repeats += 1
+        self._joins += joins
+        if self._repeats == 1 or not joins:
+            self.joined_in = run if joins else 0
         self.numbers.tried |= inputs
         return Plan(
             (

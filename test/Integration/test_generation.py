@@ -354,3 +354,18 @@ def test_settles() -> None:
     for number, (batch, length) in enumerate([(5, 8), (3, 11), (2, 4), (7, 20)]):
         both.generate("greedy", "dynamic", batch, length, new=9, seed=number)
     assert pyjit.stats(both.fast)["graphs"] == before
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "whisper"])
+@pytest.mark.parametrize("mode", ["greedy", "sampled", "beams"])
+def test_steps_of_encoders_and_decoders(name: str, mode: str) -> None:
+    """No graph break in a step, and no call that meets no graph once two answers were given."""
+    both = Both(name)
+    for seed in range(2):
+        both.generate(mode, new=8, seed=seed)
+    before = pyjit.stats(both.fast)
+    both.generate(mode, new=20, seed=2)
+    stats = pyjit.stats(both.fast)
+    assert not stats["graph_break_sites"], stats
+    assert stats["misses"] == before["misses"], (before, stats)
+    assert stats["graphs"] <= 8, stats

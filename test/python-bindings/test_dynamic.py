@@ -146,8 +146,11 @@ def plan(
     given: Arguments,
     specializations: int = 0,
     limit: int = 8,
+    behind_branch: bool = False,
 ):
-    return planner.plan(run, given, specializations, limit, True, True, None)
+    return planner.plan(
+        run, given, specializations, limit, True, True, None, behind_branch
+    )
 
 
 def test_recorded_once_for_the_same() -> None:
@@ -165,6 +168,32 @@ def test_a_miss_is_recorded_again() -> None:
     assert plan(planner, 2, given, specializations=1).action == PlanAction.RECORD
     # Once in the run.
     assert plan(planner, 2, given, specializations=1).action == PlanAction.RECORDED
+
+
+def test_behind_a_new_branch_the_same_is_recorded_again() -> None:
+    planner = Planner(DynamicNumbers())
+    given = arguments((VALUE, 3))
+
+    def action(run: int) -> PlanAction:
+        return plan(planner, run, given, specializations=1, behind_branch=True).action
+
+    plan(planner, 1, given)
+    assert action(2) == PlanAction.RECORD
+    assert planner.joined_in == 2
+    # Once in the run, and not for ever.
+    assert action(2) == PlanAction.RECORDED
+    later = [action(run) for run in range(3, 100)]
+    assert later.count(PlanAction.RECORD) == 15
+    assert later[-1] == PlanAction.RECORDED
+
+
+def test_what_missed_is_not_recorded_for_its_branch_alone() -> None:
+    planner = Planner(DynamicNumbers())
+    given = arguments((VALUE, 3))
+    plan(planner, 1, given)
+    planner.missed = True
+    plan(planner, 2, given, specializations=1, behind_branch=True)
+    assert planner.joined_in == 0
 
 
 def test_what_gave_no_specialization_is_recorded_again() -> None:

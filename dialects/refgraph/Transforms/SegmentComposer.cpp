@@ -450,6 +450,21 @@ LogicalResult SegmentComposer::appendRead(GetOp get) {
   return success();
 }
 
+/// Whether a created object is a dict, or an instance of a class made of one,
+/// that holds `item_keys`. An instance that holds nothing may be of any class.
+static bool hasItems(CreateOp created) {
+  return created.getKind() == "dict" || !created.getItems().empty();
+}
+
+/// What `len` says of a created object; -1 if that cannot be told.
+static int64_t countElements(CreateOp created) {
+  if (hasItems(created))
+    return created.getItems().size();
+  if (created.getKind() == "instance" && created.getElements().empty())
+    return -1;
+  return created.getElements().size();
+}
+
 /// Everything that is asked of objects, other than what they hold.
 LogicalResult SegmentComposer::appendCheck(Operation *op) {
   SmallVector<Value> operands;
@@ -485,13 +500,9 @@ LogicalResult SegmentComposer::appendCheck(Operation *op) {
   auto created = getNode(operands[0]).getDefiningOp<CreateOp>();
   bool holds = false;
   if (auto length = dyn_cast<LengthOp>(op); length && created) {
-    int64_t count = created.getKind() == "dict" ? created.getItems().size()
-                                                : created.getElements().size();
-    holds =
-        created.getKind() != "instance" && count == int64_t(length.getLength());
+    holds = countElements(created) == int64_t(length.getLength());
   } else if (auto keys = dyn_cast<KeysOp>(op); keys && created) {
-    holds = created.getKind() == "dict" &&
-            created.getItemKeys() == keys.getKeysAttr();
+    holds = hasItems(created) && created.getItemKeys() == keys.getKeysAttr();
   } else if (auto offset = dyn_cast<OffsetOp>(op)) {
     auto result = cast<OpResult>(getNode(operands[0]));
     auto call = dyn_cast<TensorOp>(result.getOwner());
@@ -500,10 +511,9 @@ LogicalResult SegmentComposer::appendCheck(Operation *op) {
   } else if (absent && isa<TensorType>(operands[0].getType())) {
     // The recorder refuses to hand on a tensor that was given attributes.
     holds = absent.getSelector() == Selector::attr;
-  } else if (absent && created && created.getKind() == "dict") {
+  } else if (absent && created && absent.getSelector() == Selector::item) {
     // Other keys than strings may be equal without looking alike.
-    holds = absent.getSelector() == Selector::item &&
-            isa<StringAttr>(absent.getKeyAttr()) &&
+    holds = hasItems(created) && isa<StringAttr>(absent.getKeyAttr()) &&
             llvm::all_of(created.getItemKeys(), llvm::IsaPred<StringAttr>) &&
             !llvm::is_contained(created.getItemKeys(), absent.getKeyAttr());
   } else if (absent && created) {

@@ -58,6 +58,9 @@ public:
   /// Instructions (of original code) in front of which the recording stops.
   const std::map<std::pair<PyCodeObject *, int>, Reason> *graphBreakPoints =
       nullptr;
+  /// The functions that earlier segments of the run have made; null where not
+  /// all of these were recorded.
+  const std::set<PyObject *> *functionsMade = nullptr;
   /// It ended at a backward that goes on to what an earlier segment of the run
   /// has computed.
   bool lacksHistory = false;

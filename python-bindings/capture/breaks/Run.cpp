@@ -103,6 +103,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
     if (isContinuation(callable)) {
       Entry entry = entryOf(callable);
       waiting.push_back({nullptr, entry.code, -1, {entry.offset}});
+      recordedAll = false;
     } else {
       recording = std::make_unique<Recording>(request.context, request.name,
                                               surveying, request.lifted);
@@ -274,6 +275,7 @@ void Run::after() {
   } else if (recording->breaks.finished) {
     TensorRecorder::stop();
     Recording::current = nullptr;
+    noteFunctions(*recording);
     add(*recording, nullptr);
     recording.reset();
   }

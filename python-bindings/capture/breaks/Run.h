@@ -76,6 +76,7 @@ private:
   void await(Recording &recording, const std::vector<FrameState> &states);
   void learn(const FrameState &state, const Reason &why);
   void pass(Recording &recording);
+  void noteFunctions(const Recording &recording);
   static void forget(std::vector<Segment> &recorded);
   void addOuterFrames(Reason &reason) const;
   void learnAllocation(Recording &recording,
@@ -128,6 +129,13 @@ private:
   /// Numbers that the segment before followed.
   std::set<PyObject *> followed;
   bool followsSizes = false; ///< a segment did
+  /// A segment that ended at a branch on data was recorded in this run, and so
+  /// was all that has followed it.
+  bool behindBranch = false;
+  /// Functions that segments of this run have made, and whether all segments
+  /// since the call's beginning were recorded.
+  std::set<PyObject *> functionsMade;
+  bool recordedAll = true;
   std::vector<PyObject *> kept;
   bool stopped = false;
   /// Where the iterations of loops begin that were recorded as such (of

@@ -209,6 +209,7 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     stopped = true;
     return;
   }
+  behindBranch = false;
   size_t learnedBefore = learned.size();
   if (recording->breaks.lacksHistory)
     learnOneWay();
@@ -257,6 +258,8 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     noteReason();
   } else if (recording->escape.leaveAtGraphBreak(states)) {
     add(*recording, makeGraphBreak(why, states));
+    behindBranch =
+        why.kind == ReasonKind::BranchOnData && states.back().exits.size() == 2;
   } else {
     learnNumbers(*recording);
     learnAllocation(*recording, states);
@@ -267,6 +270,14 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
       learn(states[states.size() - 2], why);
   }
   await(*recording, states);
+}
+
+/// Remembers the functions that the recorded segment has made.
+void Run::noteFunctions(const Recording &recording) {
+  for (const auto &[object, node] : recording.objects.nodes)
+    if (PyFunction_Check(object) && !node->external &&
+        functionsMade.insert(object).second)
+      kept.push_back(Py_NewRef(object));
 }
 
 /// Waits for the frames to go on behind the graph break.
@@ -280,6 +291,7 @@ void Run::await(Recording &recording, const std::vector<FrameState> &states) {
     kept.push_back(Py_NewRef(number));
   }
   followsSizes |= recording.sizes.followed;
+  noteFunctions(recording);
   for (const FrameState &state : states) {
     const ShadowFrame &shadow = recording.tracker.frames[state.frame];
     Waiting wanted{

@@ -27,6 +27,7 @@ static constexpr size_t kMaxSessions = 1000;
 /// Lets a segment of the frame that is recorded already pass by.
 void Run::skip(PyjitFrame *frame, PyCodeObject *code, int offset) {
   skipped = {frame, code, offset, {}};
+  behindBranch = recordedAll = false;
   PyObject *function = pyjitFrameFunction(frame);
   skippedShift = originOf(code, function).shift;
 }
@@ -130,7 +131,8 @@ PyObject *Run::askPlanner(Recording &next,
   }
   PyObject *bytes =
       PyBytes_FromStringAndSize(kinds.data(), Py_ssize_t(kinds.size()));
-  return PyObject_CallFunction(planner, "ONN", key, bytes, values);
+  return PyObject_CallFunction(planner, "ONNO", key, bytes, values,
+                               behindBranch ? Py_True : Py_False);
 }
 
 /// What the segment before followed is followed on: sizes, and numbers in
@@ -226,6 +228,8 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
 
   recording = std::move(next);
   breakAt(*recording);
+  if (recordedAll)
+    recording->breaks.functionsMade = &functionsMade;
   recording->breaks.argumentCount = Py_ssize_t(values.places.size());
   if (plan.expectsLoop)
     expectLoop(*recording, frame, code, offset);

@@ -111,7 +111,12 @@ bool ExternalReads::isPassedOn(Node *owner, PyObject *object) {
     return false;
   auto *code = reinterpret_cast<PyCodeObject *>(
       reinterpret_cast<PyFunctionObject *>(object)->func_code);
-  return code->co_flags & CO_NESTED;
+  if (!(code->co_flags & CO_NESTED))
+    return false;
+  // What is found from a constant on, and no segment of this run has made, was
+  // there before.
+  const std::set<PyObject *> *made = s.breaks.functionsMade;
+  return !owner || owner->ofArgument || !made || made->count(object);
 }
 
 void ExternalReads::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
@@ -188,6 +193,8 @@ void ExternalReads::emitGet(Node *owner, const Selector &selector,
     node->inArgument =
         owner ? owner->inArgument && selector.kind == PyjitSelectorItem
               : selector.kind == PyjitSelectorArg;
+    node->ofArgument =
+        owner ? owner->ofArgument : selector.kind == PyjitSelectorArg;
   }
   if (node->value < 0)
     node->value = value;

@@ -22,6 +22,8 @@ struct Node {
   /// An argument, or an element of a container that is one: another object in
   /// each call.
   bool inArgument = false;
+  /// Reached from an argument by way of objects that are no constants.
+  bool ofArgument = false;
   bool typeRead = false;
   bool functionRead = false;
   bool paramDict = false; ///< `_parameters` or `_buffers` of an nn.Module

@@ -912,3 +912,51 @@ refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = arr
   %a = refgraph.tensor_op "aten::neg"(%w) : (!T) -> !T
   refgraph.leave %a : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// The keys stand in another order.
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %o = refgraph.create "instance" type(0) items {"a" = %x, "b" = %x} : (!T, !T) -> !refgraph.obj<"Output">
+  %inner = refgraph.create "tuple" [%c, %o] : (!B, !refgraph.obj<"Output">) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>, refgraph.objects = array<i64: 0>} {
+  %e = refgraph.external
+  %o = refgraph.get %e arg(0, "o") type(0) : !refgraph.obj<"Output">
+  // expected-error @+1 {{asks of an object that the segment before made}}
+  refgraph.keys %o are ["b", "a"] : !refgraph.obj<"Output">
+  %x = refgraph.get %o item("a") {requires_grad = false} : !refgraph.obj<"Output"> -> !T
+  refgraph.leave %x : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// An instance that holds nothing may be of any class.
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %o = refgraph.create "instance" type(0) attrs {"a" = %x} : (!T) -> !refgraph.obj<"Output">
+  %inner = refgraph.create "tuple" [%c, %o] : (!B, !refgraph.obj<"Output">) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>, refgraph.objects = array<i64: 0>} {
+  %e = refgraph.external
+  %o = refgraph.get %e arg(0, "o") type(0) : !refgraph.obj<"Output">
+  // expected-error @+1 {{asks of an object that the segment before made}}
+  refgraph.length %o is 0 : !refgraph.obj<"Output">
+  %x = refgraph.get %o attr("a") {requires_grad = false} : !refgraph.obj<"Output"> -> !T
+  refgraph.leave %x : !T
+}

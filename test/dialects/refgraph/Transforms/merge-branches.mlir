@@ -319,3 +319,42 @@ refgraph.trace @gradients_1 attributes {refgraph.segment = "false", refgraph.tak
   refgraph.differentiable %y : !T
   refgraph.leave %y : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// An instance of a class made of dict, that the prefix made, is asked for its
+// keys, its length and what it does not hold.
+// CHECK-LABEL: refgraph.trace @instances {
+// CHECK:         refgraph.speculate
+// CHECK-NOT:     refgraph.keys
+// CHECK-NOT:     refgraph.length
+// CHECK-NOT:     refgraph.absent
+// CHECK:         %[[Y:.*]] = refgraph.tensor_op "aten::neg"
+// CHECK-NOT:     refgraph.get
+// CHECK:         refgraph.leave %[[Y]]
+// PARTS-LABEL: refgraph.graph @instances(
+refgraph.trace @instances attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %c = refgraph.tensor_op "aten::any"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  %o = refgraph.create "instance" type(0) items {"state" = %x, "cache" = %x} : (!T, !T) -> !refgraph.obj<"Output">
+  %p = refgraph.create "instance" type(0) [%x, %x] : (!T, !T) -> !refgraph.obj<"Pair">
+  %inner = refgraph.create "tuple" [%c, %o, %p] : (!B, !refgraph.obj<"Output">, !refgraph.obj<"Pair">) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @instances_1 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>, refgraph.objects = array<i64: 0>} {
+  %e = refgraph.external
+  %o = refgraph.get %e arg(0, "o") type(0) : !refgraph.obj<"Output">
+  refgraph.keys %o are ["state", "cache"] : !refgraph.obj<"Output">
+  refgraph.length %o is 2 : !refgraph.obj<"Output">
+  refgraph.absent %o item("loss") : !refgraph.obj<"Output">
+  %p = refgraph.get %e arg(1, "p") type(0) : !refgraph.obj<"Pair">
+  refgraph.length %p is 2 : !refgraph.obj<"Pair">
+  %x = refgraph.get %o item("state") {requires_grad = false} : !refgraph.obj<"Output"> -> !T
+  %y = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  refgraph.leave %y : !T
+}
