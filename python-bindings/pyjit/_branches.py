@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +31,7 @@ _SIDES = 3
 # How many branches one specialization speculates to go one way: a loop whose end nobody has recorded would
 # be unrolled for ever.
 _MAX_SPECULATIONS = 16
-# How many specializations of one function, whose sizes differ between calls, speculate on different ways.
+# How many specializations with one beginning, whose sizes differ between calls, speculate on different ways.
 _MAX_WAYS = 4
 
 _serials = itertools.count()
@@ -186,6 +187,18 @@ class CallSegment:
         return places(self) == places(other)
 
 
+def repeated_ways(segments: list[CallSegment]) -> int:
+    """How many of the segments speculate that the same branches go other ways than another one does."""
+    ways: defaultdict[tuple, Counter[tuple]] = defaultdict(Counter)
+    for segment in segments:
+        if segment.speculates:
+            ways[segment.speculations][segment.speculates] += 1
+    return sum(
+        found.total() - max(*found.values(), -(-found.total() // _MAX_WAYS))
+        for found in ways.values()
+    )
+
+
 def _message(error: Exception) -> str:
     """What the compiler said, without locations of its own."""
     text = str(error).splitlines()[0].split("; see current operation")[0]
@@ -335,8 +348,8 @@ class Branches:
         # Parts that specializations made just now answer for, by serial number.
         self._answered: set[int] = set()
         self._busy = False
-        # Functions whose calls take so many ways that they are left to graph breaks.
-        self._ways_spent: set[Engine] = set()
+        # What calls go on from in so many ways that they are left to graph breaks.
+        self._ways_spent: list[CallSegment] = []
 
     def merge(self, new: list[tuple[Engine, CallSegment]]) -> None:
         """Makes specializations of the ``new`` segments, alone or with those that are there."""
@@ -353,7 +366,7 @@ class Branches:
             changed = self._merge_segments()
             self._drop_twins(new)
             if changed or new:
-                self._compile()
+                self._compile([segment for _, segment in new])
             # What no call can reach from the beginning answers by itself.
             for engine, segment in new:
                 if (
@@ -380,13 +393,19 @@ class Branches:
         """What was recorded again for nothing but the branch in front of it needs no specialization if one
         of the same is there."""
         for engine, segment in new:
-            if engine.planner.joined_in == self.root.captures and any(
-                other.serial == segment.serial and other.answers_as(segment)
-                for other in engine.call_segments
-            ):
+            joined = engine.planner.joined_in == self.root.captures
+            if joined and self._has_twin(engine, segment):
                 engine.call_segments = [
                     s for s in engine.call_segments if s is not segment
                 ]
+
+    @staticmethod
+    def _has_twin(engine: Engine, segment: CallSegment) -> bool:
+        """Whether a specialization of the same recording answers its calls."""
+        return any(
+            other.serial == segment.serial and other.answers_as(segment)
+            for other in engine.call_segments
+        )
 
     def _take_back(self) -> None:
         """Drops what expected a branch to go one way where a call has been recorded since that
@@ -401,12 +420,10 @@ class Branches:
                     if (found := self.root.continuations.get(key))
                 )
             ]
-            # Where sizes differ between calls, each way has a specialization, as long as they are few.
-            if sum(segment.varies for segment in disproved) >= _MAX_WAYS:
-                self._ways_spent.add(engine)
-            if self._has_ways(engine):
-                continue
+            self._count_ways(disproved)
             for segment in disproved:
+                if self._has_ways(engine, segment):
+                    continue
                 if segment.specialization:
                     engine.compiled.drop_specialization(segment.specialization)
                 base = segment.recorded
@@ -418,12 +435,24 @@ class Branches:
                 else:
                     engine.call_segments[place] = base
 
-    def _has_ways(self, engine: Engine) -> bool:
-        """Whether each way that its calls take has a specialization."""
+    def _count_ways(self, disproved: list[CallSegment]) -> None:
+        """Where sizes differ between calls, each way has a specialization, as long as those that go on from
+        one beginning are few: a prompt and a step of a generation have ways of their own."""
+        varying = [segment for segment in disproved if segment.varies]
+        while varying:
+            begin = varying[0].recorded
+            same = [s for s in varying if s.recorded.is_same(begin)]
+            varying = [s for s in varying if s not in same]
+            if len(same) >= _MAX_WAYS:
+                self._ways_spent.append(begin)
+
+    def _has_ways(self, engine: Engine, segment: CallSegment) -> bool:
+        """Whether each way that calls take from where the segment begins has a specialization."""
+        begin = segment.recorded
         return (
-            engine not in self._ways_spent
-            and any(p.varies for p in engine.call_segments)
+            any(p.varies for p in engine.call_segments)
             and not any(p.is_costly for p in engine.call_segments)
+            and not any(spent.is_same(begin) for spent in self._ways_spent)
         )
 
     def _merge_segments(self) -> bool:
@@ -439,18 +468,18 @@ class Branches:
         found = False
         for engine in self.root.engines():
             for number, segment in enumerate(engine.call_segments):
-                although = one_way and self._has_ways(engine)
-                merged = self._grow(segment, one_way, although)
+                ways = self._has_ways(engine, segment)
+                merged = self._grow(segment, one_way, ways)
                 if merged:
                     engine.call_segments[number] = merged
                     found = True
         return found
 
     def _grow(
-        self, segment: CallSegment, one_way: bool, although: bool
+        self, segment: CallSegment, one_way: bool, ways: bool
     ) -> CallSegment | None:
         """The segment with both sides of the branch that it ends at, or with the one that calls have
-        taken (``although`` others took the other)."""
+        taken; where there are ``ways``, although others took the other."""
         if not segment.branches:
             return None
         frame = segment.frames[-1]
@@ -469,13 +498,18 @@ class Branches:
                 (SegmentKind.TRUE, SegmentKind.FALSE), engines, takes
             )
         ]
-        if all(sides) and not although:
+        if all(sides) and not (one_way and ways):
             if one_way:
                 return None
             for one, other in itertools.product(*sides):
                 if (
                     one.segment.ends_like(other.segment)
                     and segment not in (one.segment, other.segment)
+                    # Both sides have their sizes fixed: each way will do.
+                    and not (
+                        ways
+                        and any(p.varies for p in (segment, one.segment, other.segment))
+                    )
                     and (merged := self._try(segment, (one, other)))
                 ):
                     return merged
@@ -542,7 +576,7 @@ class Branches:
         self.left.pop(segment.serial, None)
         return merged
 
-    def _compile(self) -> None:
+    def _compile(self, new: list[CallSegment]) -> None:
         """Makes specializations of the segments that a call can reach, outermost first: what one holds needs
         none of its own."""
         done: set[int] = set()
@@ -555,6 +589,8 @@ class Branches:
             done.add(id(engine))
             for segment in list(engine.call_segments):
                 if segment.specialization is None:
+                    if segment not in new and self._has_twin(engine, segment):
+                        continue
                     segment = self._install(engine, segment)
                 if segment is None:
                     continue

@@ -14,7 +14,7 @@ import torch
 
 from pyjit import _C
 from pyjit._backoff import Backoff
-from pyjit._branches import Branches, CallSegment
+from pyjit._branches import Branches, CallSegment, repeated_ways
 from pyjit._C import ReasonKind
 from pyjit._continuation import Key, continuation, step
 from pyjit._dumps import Dumps, is_dumping
@@ -203,7 +203,7 @@ class Engine:
             raise CaptureError(describe_refusal(self.name, refused))
         if not self.settings.fullgraph and not self._backoff.may_observe(modes):
             return self._answer_in_eager(modes, args, kwargs)
-        if len(compiled.specializations) >= self.settings.recompile_limit:
+        if self._count_kinds() >= self.settings.recompile_limit:
             self._reach_limit(args, kwargs)
             return self._answer_in_eager("limit", args, kwargs)
         if not _capture_lock.acquire(blocking=False):
@@ -221,6 +221,12 @@ class Engine:
         finally:
             for engine in self.root.engines():
                 engine._dumped = None
+
+    def _count_kinds(self) -> int:
+        """How many specializations there are; those for other ways of the same branches count once."""
+        made = self.compiled.specializations
+        segments = [s for s in self.call_segments if s.specialization in made]
+        return len(made) - repeated_ways(segments)
 
     def _keep_for_dumps(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """Dumps have the inputs of the call that was recorded, as it leaves them."""
@@ -378,9 +384,7 @@ class Engine:
         root = self.root
         if root.settings.fullgraph:
             return False
-        sites = root.fixed_values.take(
-            segment.fixed, len(self.compiled.specializations)
-        )
+        sites = root.fixed_values.take(segment.fixed, self._count_kinds())
         sites -= root.graph_break_points.keys()
         root.graph_break_points |= dict.fromkeys(sites, CHANGES)
         for engine in root.engines() if sites else ():

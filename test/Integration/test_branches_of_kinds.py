@@ -162,3 +162,18 @@ def test_one_way(f: Callable[..., Any]) -> None:
 def test_hostile(f: Callable[..., Any], masks: list[torch.Tensor]) -> None:
     compare(f, runs(masks))
     compare(f, runs(masks, steps=6))
+
+
+@pytest.mark.parametrize("f", PROGRAMS[1:], ids=lambda f: f.__name__)
+def test_both_ways_of_all_sizes_settle(f: Callable[..., Any]) -> None:
+    """Each way of each kind has a graph, whatever the sizes are: no further ones, and no graph breaks."""
+    masks = [
+        torch.full((rows, columns), 1.0 - way)
+        for rows, columns in ((2, 5), (2, 6), (3, 6), (4, 7), (5, 9), (3, 4))
+        for way in (0, 0.5)
+    ]
+    stats = compare(f, runs(masks))
+    assert not stats["graph_break_sites"], stats
+    again = compare(f, [*runs(masks), *runs(masks[::-1])])
+    assert again["misses"] == stats["misses"], (stats, again)
+    assert again["graphs"] == stats["graphs"], (stats, again)

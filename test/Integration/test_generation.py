@@ -369,3 +369,26 @@ def test_steps_of_encoders_and_decoders(name: str, mode: str) -> None:
     assert not stats["graph_break_sites"], stats
     assert stats["misses"] == before["misses"], (before, stats)
     assert stats["graphs"] <= 8, stats
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_padded_and_whole_batches_settle(name: str) -> None:
+    """The mask's branch goes either way, with lengths and batches that differ: each way has its graphs."""
+    both = Both(name)
+
+    def generate(batch: int, length: int, padded: bool) -> None:
+        mask = torch.ones(batch, length, dtype=torch.long)
+        if padded:
+            mask[-1, -2:] = 0
+        both.generate(new=6, batch=batch, length=length, attention_mask=mask)
+
+    for batch, length in ((2, 5), (2, 7), (3, 6)):
+        generate(batch, length, False)
+        generate(batch, length, True)
+    before = pyjit.stats(both.fast)
+    for batch, length in ((3, 5), (4, 9), (2, 5)):
+        generate(batch, length, True)
+        generate(batch, length, False)
+    stats = pyjit.stats(both.fast)
+    assert not stats["graph_break_sites"], stats
+    assert stats["misses"] == before["misses"], (before, stats)
