@@ -345,8 +345,10 @@ class Branches:
         # Why segments whose sides have both been seen end with a graph break, by serial number.
         self.left: dict[int, str] = {}
         self._tried: set[tuple[int, ...]] = set()
-        # Parts that specializations made just now answer for, by serial number.
+        # Parts that specializations made just now answer for, by serial number; and those that one has held
+        # which was dropped just now.
         self._answered: set[int] = set()
+        self._released: set[int] = set()
         self._busy = False
         # What calls go on from in so many ways that they are left to graph breaks.
         self._ways_spent: list[CallSegment] = []
@@ -361,12 +363,13 @@ class Branches:
         self._busy = True
         try:
             self._answered.clear()
+            self._released.clear()
             self._recognize(new)
             self._take_back()
             changed = self._merge_segments()
             self._drop_twins(new)
             if changed or new:
-                self._compile([segment for _, segment in new])
+                self._compile(min((s.first for _, s in new), default=None))
             # What no call can reach from the beginning answers by itself.
             for engine, segment in new:
                 if (
@@ -426,6 +429,7 @@ class Branches:
                     continue
                 if segment.specialization:
                     engine.compiled.drop_specialization(segment.specialization)
+                self._released |= segment.includes
                 base = segment.recorded
                 place = engine.call_segments.index(segment)
                 if any(
@@ -576,9 +580,10 @@ class Branches:
         self.left.pop(segment.serial, None)
         return merged
 
-    def _compile(self, new: list[CallSegment]) -> None:
+    def _compile(self, since: int | None) -> None:
         """Makes specializations of the segments that a call can reach, outermost first: what one holds needs
-        none of its own."""
+        none of its own. What was recorded before the present run, which began with ``since``, was part of one,
+        and is to answer by itself where that was taken back; else a call that needs it records it anew."""
         done: set[int] = set()
         work = [self.root]
         sites: set[tuple[Any, int]] = set()
@@ -589,7 +594,10 @@ class Branches:
             done.add(id(engine))
             for segment in list(engine.call_segments):
                 if segment.specialization is None:
-                    if segment not in new and self._has_twin(engine, segment):
+                    older = (
+                        since is not None and max(segment.first, segment.last) < since
+                    )
+                    if older and not segment.includes <= self._released:
                         continue
                     segment = self._install(engine, segment)
                 if segment is None:
