@@ -126,7 +126,9 @@ void Mock::findExternals() {
   };
   for (uint32_t i = 0; i < program->numInsts; ++i) {
     const PyjitInst &inst = program->insts[i];
-    switch (inst.op) {
+    // Each op is named: a register that is left out dangles where an effect
+    // drops the last holder of what it borrows.
+    switch (PyjitMockOp(inst.op)) {
     case PYJIT_MOCK_CONST:
     case PYJIT_MOCK_OBJECT:
     case PYJIT_MOCK_DICT:
@@ -174,10 +176,23 @@ void Mock::findExternals() {
     case PYJIT_MOCK_SET_TYPEATTR:
     case PYJIT_MOCK_SET_CELL:
     case PYJIT_MOCK_SET_SLOT:
+    case PYJIT_MOCK_SET_STORAGE:
+    case PYJIT_MOCK_SET_GRAD:
+    case PYJIT_MOCK_SET_DATA:
     case PYJIT_MOCK_APPEND:
       use(inst.b);
       [[fallthrough]];
-    default:
+    case PYJIT_MOCK_DEL_ATTR:
+    case PYJIT_MOCK_DEL_ITEM:
+    case PYJIT_MOCK_DEL_TYPEATTR:
+    case PYJIT_MOCK_DEL_CELL:
+    case PYJIT_MOCK_DEL_SLOT:
+    case PYJIT_MOCK_CLEAR:
+    case PYJIT_MOCK_ADVANCE:
+    case PYJIT_MOCK_REQUIRE_GRAD:
+    case PYJIT_MOCK_FREED_GRAPH:
+    case PYJIT_MOCK_DIFFERENTIABLE:
+    case PYJIT_MOCK_RETURN:
       use(inst.a);
     }
   }

@@ -279,3 +279,33 @@ def test_data_of_another_kind(compile: Compile) -> Steps:
     for i in range(12):
         x = values(3, 3, seed=i)
         yield [f(x, i % 4), x]
+
+
+@pytest.mark.parametrize("kind", ["data", "grad", "number"])
+def test_what_was_kept_is_taken_out_and_put_back(kind: str) -> None:
+    """An effect that takes the last holder away leaves what a later effect uses."""
+
+    @scenario(grad=True, captured="late", graph_breaks=ANY)
+    def story(compile: Compile) -> Steps:
+        kept: dict[str, Any] = {}
+        p = nn.Parameter(values(3))
+
+        def step(x: torch.Tensor) -> Any:
+            if kind == "data":
+                y = (p * x).sum()
+                p.data = kept.pop("it")
+            elif kind == "grad":
+                y = (x * 2).sum()
+                p.grad = kept.pop("it")
+            else:
+                y = (x * 2).sum()
+                x.fill_(kept.pop("it"))
+            return y.detach()
+
+        f = compile(step)
+        for i in range(8):
+            kept["it"] = float(i) / 3 if kind == "number" else values(3, seed=i)
+            x = values(3, seed=i + 9)
+            yield [f(x), x, p, p.grad, kept]
+
+    story()
