@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +27,16 @@ _ASKS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "is": lambda x, a, b: x * 2 if a is b else x,
     "is not": lambda x, a, b: (x * 2, a is not b),
     "behind a graph break": lambda x, a, b: (print("in front"), x * (a is b))[1],
+    "operator.is_": lambda x, a, b: (x * 2, operator.is_(a, b), operator.is_not(a, b)),
+    "mapped": lambda x, a, b: (x * 2, list(map(operator.is_, [a, a], (b, a)))),
+    "mapped over a zip": lambda x, a, b: (
+        x + 1,
+        list(map(operator.is_not, [a, a], [b, a])),
+    ),
+    "mapped over an iterator": lambda x, a, b: (
+        x + 1,
+        list(map(operator.is_, iter([a, b]), iter([b, b]))),
+    ),
     "kept": lambda x, a, b: x * 3 if {"a": a}["a"] is b else x,
 }
 
@@ -79,3 +91,29 @@ def test_tensors_that_are_one_object(compile: Compile) -> Steps:
         (a, a.detach(), [a.view(3), a]), (a, b, [b, a]), (b, a, [a, a]),
     ]:  # fmt: skip
         yield f(x, y, both)
+
+
+def _of_the_caller() -> object:
+    return sorted(sys._getframe(1).f_locals)
+
+
+@scenario(eager="the local variables of a frame")
+def test_variables_of_frames(compile: Compile) -> Steps:
+    """A frame behind a graph break has all variables that the program has set."""
+
+    def inner(x: torch.Tensor) -> object:
+        z = x + 1
+        return _of_the_caller(), z
+
+    def g(x: torch.Tensor) -> object:
+        y = x * 2
+        seen = [_of_the_caller()]
+        total = y.sum()
+        seen.append(inner(x))
+        print(end="")
+        seen.append(_of_the_caller())
+        return y, total, seen
+
+    f = compile(g)
+    for i in range(6):
+        yield f(values(4, seed=i))

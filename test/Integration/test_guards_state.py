@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextvars
 import threading
 
+import pytest
 import torch
-from Integration.harness import Compile, Steps, in_threads, scenario, values
+from Integration.harness import ANY, Compile, Steps, in_threads, scenario, tell, values
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -262,6 +263,33 @@ def test_deterministic_fill(compile: Compile) -> Steps:
         yield f(values(4))
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.bfloat16, torch.float64, torch.bool, torch.uint8]
+    + [torch.int8, torch.int16, torch.int32, torch.int64, torch.complex64],
+)
+@pytest.mark.parametrize("grad", [False, True])
+def test_deterministic_memory_is_filled(dtype: torch.dtype, grad: bool) -> None:
+    """What nothing writes of memory that was asked for holds what eager has filled it with."""
+
+    def story(compile: Compile) -> Steps:
+        def g(x: torch.Tensor) -> object:
+            part, some = torch.empty(4, dtype=dtype), torch.empty_like(x)
+            part[:2] = x[:2]
+            some.scatter_(0, torch.tensor([2, 0]), x[:2])
+            return part, some, x.new_empty(2), torch.empty(2, 3), torch.empty(0)
+
+        f = compile(g)
+        torch.use_deterministic_algorithms(True)
+        try:
+            for i in range(5):
+                yield f(values(4, seed=i, dtype=dtype))
+        finally:
+            torch.use_deterministic_algorithms(False)
+
+    tell(story, captured=not dtype.is_complex, graph_breaks=ANY, grad=grad)
 
 
 @scenario(graph_breaks="a __torch_function__ mode is active")

@@ -118,6 +118,11 @@ PyObject *GraphBreaks::looksAtUnseen(const Instruction &in, PyObject **stack) {
   return nullptr;
 }
 
+void GraphBreaks::asksForVariables() {
+  asksSegments |= !s.ended();
+  s.endWhole(ReasonKind::PythonFeature, "the local variables of a frame");
+}
+
 void GraphBreaks::noteGradient() {
   const ShadowFrame &frame = s.tracker.frames.back();
   if (!frame.code) // what is compiled is an operator itself

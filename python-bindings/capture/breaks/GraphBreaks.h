@@ -39,6 +39,9 @@ public:
   static bool isCarried(bool live, PyObject *local);
   /// Whether the instruction looks at an unseen value.
   PyObject *looksAtUnseen(const Instruction &instruction, PyObject **stack);
+  /// The program reads which variables a frame has: no part is compiled, for a
+  /// continuation's frame has those that it needs.
+  void asksForVariables();
   /// Whether an instruction moves references, and looks at nothing.
   static bool onlyMoves(int op);
   /// Objects that a graph break cannot carry can be made after one: where they
@@ -93,9 +96,10 @@ public:
   Py_ssize_t argumentCount = 0;
   bool inHandler = false;
   bool passes = false; ///< ended by `endOnce`
-  /// Ended where the program asks whether two values are one object: what
-  /// segments hand on is equal to what the interpreter would have, and no more.
-  bool asksValues = false;
+  /// Ended where the program asks for what differs where a call is compiled in
+  /// segments: whether two values are one object (those handed on are equal,
+  /// and no more), or which variables a frame has (those that it still needs).
+  bool asksSegments = false;
   bool noGraphBreak =
       false; ///< what ended the capture is not one instruction's
   /// The capture ended in front of an instruction, not in the middle of one.

@@ -203,8 +203,12 @@ void Run::addOuterFrames(Reason &reason) const {
 
 void Run::breakGraph(std::unique_ptr<Recording> recording) {
   addOuterFrames(recording->reason);
-  if (recording->breaks.asksValues) {
+  if (recording->breaks.asksSegments) {
     forget(segments);
+    // A later run that broke in front of a call would not see it ask.
+    for (const SegmentedResult::Lesson &lesson : learned)
+      Py_DECREF(lesson.code);
+    learned.clear();
     reason = recording->reason;
     stopped = true;
     return;

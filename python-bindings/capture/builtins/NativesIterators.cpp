@@ -46,6 +46,10 @@ ResultKind mapNative(Recording &s, const Call &c, bool unpack) {
     PyObject *from = c.args[i];
     s.containers.iterate(from);
     if (!PyTuple_Check(from) && !PyList_Check(from)) {
+      if (def && PyCFunction_Check(c.args[0]) &&
+          (!std::strcmp(def->ml_name, "is_") ||
+           !std::strcmp(def->ml_name, "is_not")))
+        s.operators.asksIdentity();
       s.end(ReasonKind::NativeFunction,
             "map() or filter() of a native function over a " + typeName(from));
       return ResultKind::Fresh;

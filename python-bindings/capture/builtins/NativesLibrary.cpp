@@ -262,6 +262,14 @@ ResultKind notOf(Recording &s, const Call &c) {
   return ResultKind::Fresh;
 }
 
+/// `operator.is_` and `is_not`.
+ResultKind identityOf(Recording &s, const Call &c) {
+  if (c.args.size() != 2)
+    return s.calls.unknownNative(c);
+  s.operators.identity(c.args[0], c.args[1]);
+  return ResultKind::Known;
+}
+
 /// Whether a truth is joined with what a map hands out, step by step: as long
 /// as the result is a truth, so was everything.
 bool joinsTruths(const Call &c) {
@@ -488,6 +496,8 @@ void pyjit::capture::addLibrary(NativeTable &t) {
   addBinary(t, std::make_index_sequence<std::size(kBinary)>());
   t.add("_operator:not_", notOf);
   t.add("_operator:truth", notOf);
+  t.add("_operator:is_", identityOf);
+  t.add("_operator:is_not", identityOf);
 
   t.add("collections:defaultdict", makeDefaultDict);
   t.add("collections:deque", nativeShallow);

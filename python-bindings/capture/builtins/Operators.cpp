@@ -219,6 +219,11 @@ static bool mayBeOne(PyObject *a, PyObject *b) {
   return true;
 }
 
+void Operators::asksIdentity() {
+  s.breaks.asksSegments |= !s.ended();
+  s.endWhole(ReasonKind::ObjectIdentity, "`is` between two numbers or strings");
+}
+
 void Operators::identity(PyObject *a, PyObject *b) {
   auto singleton = [](PyObject *o) {
     return o == Py_None || PyBool_Check(o) || o == Py_Ellipsis ||
@@ -231,11 +236,8 @@ void Operators::identity(PyObject *a, PyObject *b) {
     return;
   }
   if (isValue(a) || isValue(b)) {
-    if (isValue(a) && isValue(b) && mayBeOne(a, b)) {
-      s.breaks.asksValues |= !s.ended();
-      s.endWhole(ReasonKind::ObjectIdentity,
-                 "`is` between two numbers or strings");
-    }
+    if (isValue(a) && isValue(b) && mayBeOne(a, b))
+      asksIdentity();
     return;
   }
   if (isByValue(a) || isByValue(b))

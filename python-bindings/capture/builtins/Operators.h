@@ -19,6 +19,9 @@ public:
                     bool inplace);
   ResultKind compare(PyObject *left, PyObject *right, const char *op);
   void identity(PyObject *left, PyObject *right);
+  /// Which object a value is is asked where nobody sees of which values: the
+  /// whole call runs in eager.
+  void asksIdentity();
   void truth(PyObject *object);
   /// For `bool(object)` and `not object`, which no jump asks.
   void truthAsValue(PyObject *object);

@@ -113,6 +113,14 @@ void Recording::beginInstruction(PyjitFrame *frame, int offset) {
   breaks.inHandler = true;
 }
 
+/// Whether an instruction reads the variables of a frame.
+static bool readsVariables(PyCodeObject *code, const Instruction &in,
+                           PyObject *object) {
+  return PyFrame_Check(object) && in.op == LOAD_ATTR &&
+         !PyUnicode_CompareWithASCIIString(
+             PyTuple_GET_ITEM(code->co_names, in.arg >> 1), "f_locals");
+}
+
 /// Ends the recording in front of an instruction that an earlier run found to
 /// be a good place for it, or that looks at what may not be looked at.
 void Recording::checkGraphBreaks(PyCodeObject *code, int offset,
@@ -129,11 +137,15 @@ void Recording::checkGraphBreaks(PyCodeObject *code, int offset,
         reason = point->second;
     }
   }
-  if (!objects.unseen.empty() && !dead)
-    if (PyObject *object = breaks.looksAtUnseen(instruction, stack))
-      end(ReasonKind::ChangingValue,
-          "a value that may be another in each call (" + typeName(object) +
-              ")");
+  if (objects.unseen.empty() || dead)
+    return;
+  PyObject *object = breaks.looksAtUnseen(instruction, stack);
+  if (!object)
+    return;
+  if (readsVariables(code, instruction, object))
+    return breaks.asksForVariables();
+  end(ReasonKind::ChangingValue,
+      "a value that may be another in each call (" + typeName(object) + ")");
 }
 
 /// The function that a continuation began in the middle of returns.

@@ -266,6 +266,8 @@ static Found throughGetSet(Recording &s, PyObject *descr, PyObject *object,
     return instanceDict(s, object);
   if (s.objects.isTensor(object))
     return tensorAttribute(s, descr, object, name);
+  if (PyFrame_Check(object) && is(name, "f_locals"))
+    s.breaks.asksForVariables();
   // Objects made by the call have no state that is not known; what is handed
   // out is checked where it is used.
   if (isTorchValueType(Py_TYPE(object)) || !s.objects.isExternal(object) ||

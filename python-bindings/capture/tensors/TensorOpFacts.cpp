@@ -6,6 +6,8 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 
+#include <limits>
+
 using namespace pyjit;
 using namespace pyjit::capture;
 
@@ -100,18 +102,51 @@ bool pyjit::capture::countsElements(const std::string &name,
           name == operators::aten::sum_dim_IntList);
 }
 
-bool pyjit::capture::fillEmpty(std::string &name,
-                               const std::vector<c10::IValue> &inputs) {
-  if (at::globalContext().deterministicAlgorithms())
-    return false; // filled by eager
+/// What eager fills memory with that a program asks for, in deterministic mode.
+static c10::Scalar deterministicFilling(at::ScalarType type) {
+  if (at::isFloatingType(type))
+    return std::numeric_limits<double>::quiet_NaN();
+  switch (type) {
+  case at::kBool:
+    return true;
+  case at::kByte:
+    return int64_t(std::numeric_limits<uint8_t>::max());
+  case at::kChar:
+    return int64_t(std::numeric_limits<int8_t>::max());
+  case at::kShort:
+    return int64_t(std::numeric_limits<int16_t>::max());
+  case at::kInt:
+    return int64_t(std::numeric_limits<int32_t>::max());
+  default:
+    return std::numeric_limits<int64_t>::max();
+  }
+}
+
+EmptyFilling pyjit::capture::fillEmpty(std::string &name,
+                                       const std::vector<c10::IValue> &inputs,
+                                       at::ScalarType type) {
+  EmptyFilling filling;
+  bool filled = at::globalContext().deterministicAlgorithms();
+  bool known = type == at::kBool || at::isFloatingType(type) ||
+               at::isIntegralType(type, /*includeBool=*/false);
+  if (filled &&
+      (!at::globalContext().deterministicFillUninitializedMemory() || !known))
+    return filling;
   if (name == operators::aten::new_empty) {
-    name = operators::aten::new_zeros;
+    name = filled ? operators::aten::new_full : operators::aten::new_zeros;
+    filling.place = 2;
   } else if (name == operators::aten::empty_like) {
-    name = operators::aten::zeros_like;
+    name = filled ? operators::aten::full_like : operators::aten::zeros_like;
+    filling.place = 1;
   } else if (name == operators::aten::empty_memory_format &&
              inputs.back().isNone()) {
-    name = operators::aten::zeros;
-    return true;
+    name = filled ? operators::aten::full : operators::aten::zeros;
+    filling.place = 1;
+    filling.dropsLast = true;
+  } else {
+    return filling;
   }
-  return false;
+  if (filled)
+    filling.value = deterministicFilling(type);
+  return filling;
 }

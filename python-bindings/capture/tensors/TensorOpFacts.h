@@ -56,12 +56,22 @@ bool isAlikeForUniform(const std::string &name,
 /// Whether the operator counts elements of `operand`.
 bool countsElements(const std::string &name, const at::Tensor &operand);
 
+/// How the arguments of an operator that fills differ from those of `empty`.
+struct EmptyFilling {
+  bool dropsLast = false;           ///< it has no memory format
+  size_t place = 0;                 ///< of the value among the arguments
+  std::optional<c10::Scalar> value; ///< none: zeros, an operator without one
+};
+
 /// What a program leaves unwritten of memory that it asked for may hold
 /// anything: zeros do, and then it may be written in parts, by indices or
-/// masks. Memory that operators ask for is another matter: they may fill it
-/// out of the dispatcher's sight. True: the last argument is to go, because the
-/// operator that fills does not have it.
-bool fillEmpty(std::string &name, const std::vector<c10::IValue> &inputs);
+/// masks. In deterministic mode eager fills it, unless that is switched off.
+/// Memory that operators ask for is another matter: they may fill it out of the
+/// dispatcher's sight.
+/// type: the result's.
+EmptyFilling fillEmpty(std::string &name,
+                       const std::vector<c10::IValue> &inputs,
+                       at::ScalarType type);
 
 } // namespace pyjit::capture
 

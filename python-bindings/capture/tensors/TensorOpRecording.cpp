@@ -259,8 +259,13 @@ void OperatorRecording::readArguments() {
                  outputs[0].toTensor().scalar_type());
 
   if (recording.now.makesEmpty) {
-    if (fillEmpty(op.name, op.inputs))
+    EmptyFilling filling =
+        fillEmpty(op.name, op.inputs, outputs[0].toTensor().scalar_type());
+    if (filling.dropsLast)
       given.pop_back();
+    if (filling.value)
+      given.insert(given.begin() + long(filling.place),
+                   arguments.argument(*filling.value));
     op.facts = factsOf(op.name); // it may be another operator now
   }
 }
