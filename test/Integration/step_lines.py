@@ -353,10 +353,14 @@ AFTER = [
     "LOG.append(sum(float(p.sum()) for p in model.parameters()))",
     "with torch.no_grad():\n    model.scale.clamp_(0.1, 0.9)",
     # What a graph break is in between: the last holder of a tensor gives it back.
-    "for n, p in model.named_parameters():\n    COUNTS[n] = p.data\n    p.data = p.data * 0.9\nopaque(x)\n"
-    "for n, p in model.named_parameters():\n    p.data = COUNTS.pop(n)",
-    "for p in weights(model):\n    KEPT.append(p.grad)\n    p.grad = None\nopaque(x)\n"
-    "for p in reversed(weights(model)):\n    p.grad = KEPT.pop()",
+    (
+        "for n, p in model.named_parameters():\n    COUNTS[n] = p.data\n    p.data = p.data * 0.9\nopaque(x)\n"
+        "for n, p in model.named_parameters():\n    p.data = COUNTS.pop(n)"
+    ),
+    (
+        "for p in weights(model):\n    KEPT.append(p.grad)\n    p.grad = None\nopaque(x)\n"
+        "for p in reversed(weights(model)):\n    p.grad = KEPT.pop()"
+    ),
 ]
 RESULTS = ["loss", "loss", "loss", "loss.item()", "loss.detach()", "(loss, out)", "out", "{'loss': loss, 'x': x}"]  # fmt: skip
 RESULTS += ["[p.grad for p in model.parameters()]", "x.grad", "weights(model)[0]", "out.detach()", "None"]  # fmt: skip
