@@ -515,6 +515,8 @@ FailureOr<LaunchProgram> LaunchEncoder::run() {
     if (failed(addSlot(arg, cached ? rt::SlotKind::Cached : rt::SlotKind::Input,
                        cached ? cached.getInt() : numInputs)))
       return failure();
+    if (function.getArgAttr(arg.getArgNumber(), attribute::kParam))
+      blob.slots[slotOf[arg]].flags |= rt::kSlotStable;
     numInputs += !cached;
   }
   if (auto pairs = function->getAttrOfType<ArrayAttr>(attribute::kUpdates))

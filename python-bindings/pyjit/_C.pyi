@@ -344,6 +344,13 @@ class Specialization:
         arguments."""
     def guard_steps(self) -> list[tuple[str, int, int, int, int, int, Any]]:
         """The guard program: (name, flags, dst, a, b, imm, operand) of each step."""
+    def data_flow(
+        self,
+    ) -> tuple[
+        list[tuple[str, str, str, tuple[int, ...], bool, int]], tuple[int, ...]
+    ]:
+        """What the graph computes from what: kernels, vendor calls and copies, and those that give its
+        results."""
     def inputs_of(
         self, args: tuple, kwargs: dict[str, Any], /
     ) -> tuple[Any, ...] | None:

@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pyjit._reasons import Reason
 from pyjit._report import Report, check_detail
+from pyjit._statistics import Statistics
 from pyjit._timings import Timing, timed
 
 
 class Explanation:
-    """What ``pyjit.explain(fn)`` returns: call it to make a call and get its report, or print it."""
+    """What ``pyjit.explain(fn)`` returns: call it to make a call and get its report. Printed, saved or asked, it is
+    the report on the calls so far.
+    """
 
     def __init__(
         self, fn: Callable, call: Callable, find: Callable, detail: str | None
@@ -44,6 +49,30 @@ class Explanation:
         return str(self.report())
 
     __repr__ = __str__
+
+    def __contains__(self, words: str) -> bool:
+        return words in self.report()
+
+    def text(self, detail: str | None = None) -> str:
+        return self.report().text(detail)
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.report().to_dict()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        self.report().save(path)
+
+    @property
+    def stats(self) -> Statistics:
+        return self.report().stats
+
+    @property
+    def graph_breaks(self) -> list[Reason]:
+        return self.report().graph_breaks
+
+    @property
+    def eager_reasons(self) -> list[Reason]:
+        return self.report().eager_reasons
 
 
 def explain(fn: Callable, detail: str | None = None) -> Explanation:

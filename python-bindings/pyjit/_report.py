@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyjit import _statistics
 from pyjit._guards import Guards
 from pyjit._misses import Miss, argument_names
+from pyjit._picture import DataFlow
 from pyjit._reasons import Reason
 from pyjit._report_page import page
 from pyjit._timings import Timing
@@ -254,6 +255,11 @@ class Report:
         yield f"  recorded anew because a guard failed ({_count(len(causes), 'guard')}; was -> is):"
         for miss in causes[:_MOST_MISSES]:
             yield f"    {Miss(**miss)}"
+
+    def data_flows(self) -> Iterator[tuple[str, DataFlow]]:
+        """Of each graph: the function it is of, and what it computes from what."""
+        for engine, specialization in self._graphs:
+            yield engine.name, DataFlow.of(specialization)
 
     # ---- Details --------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import linecache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from pyjit._picture import picture
 from pyjit._reasons import Place, Reason
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ table { border-collapse: collapse; display: block; overflow-x: auto; }
 td, th { border: 1px solid var(--line); padding: .2rem .5rem; text-align: left; vertical-align: top; }
 .bar { display: flex; height: 1.2rem; margin: .2rem 0; }
 .bar i { background: var(--bar); margin-right: 1px; min-width: 1px; }
+.picture { overflow: auto; max-height: 40rem; border: 1px solid var(--line); margin: .5rem 0; }
+.picture svg { font: 12px/1 system-ui, sans-serif; display: block; margin: .5rem auto; }
+.picture text { fill: currentColor; text-anchor: middle; }
+.picture rect { fill: Canvas; stroke: currentColor; }
+.picture .kernel rect { stroke: #48c; fill: color-mix(in srgb, #48c 15%, Canvas); }
+.picture .call rect { stroke: #c74; fill: color-mix(in srgb, #c74 15%, Canvas); }
+.picture .copy rect, .picture .end rect { stroke-dasharray: 3 2; }
+.picture path { fill: none; stroke: #8888; }
 input { font: inherit; width: 100%; box-sizing: border-box; padding: .3rem; }
 .hidden { display: none; }
 """
@@ -52,6 +61,7 @@ def page(report: Report) -> str:
         parts += ["<h2>Recorded anew because a guard failed</h2>"]
         parts += [_table(["guard", "was", "now", "count", "dynamic"], told["misses"])]
     parts += _graphs(report, told["graphs"])
+    parts += _pictures(report)
     parts += ["<h2>Statistics</h2>", _statistics(report)]
     title = f"<title>pyjit: {escape(report.name)}</title>"
     head = (
@@ -127,6 +137,18 @@ def _graphs(report: Report, graphs: list[dict[str, Any]]) -> list[str]:
             f"<details data-part><summary>{detail}</summary><pre>{escape(text)}</pre></details>"
         )
     return parts
+
+
+def _pictures(report: Report) -> list[str]:
+    """What each graph computes from what, the first one to be seen at once."""
+    parts = []
+    for number, (name, flow) in enumerate(report.data_flows()):
+        told = f"graph {number} of {escape(name)}: {len(flow.nodes)} kernels, vendor calls and copies"
+        parts.append(
+            f"<details data-part{'' if number else ' open'}><summary>{told}</summary>"
+            f'<div class="picture">{picture(flow)}</div></details>'
+        )
+    return ["<h2>What the graphs compute</h2>", *parts] if parts else []
 
 
 def _statistics(report: Report) -> str:

@@ -8,6 +8,8 @@
 
 #include "capture/breaks/CaptureTypes.h"
 
+#include "pyjit-rt/DataFlow.h"
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -159,6 +161,32 @@ PyObject *inputRegisters(PyObject *self, PyObject *) {
 
 PyObject *guardSteps(PyObject *self, PyObject *) {
   return specializationOf(self).guardSteps();
+}
+
+PyObject *toTuple(const std::vector<uint32_t> &numbers) {
+  Reference tuple = Reference::steal(PyTuple_New(Py_ssize_t(numbers.size())));
+  for (size_t i = 0; tuple && i < numbers.size(); ++i) {
+    PyObject *number = PyLong_FromUnsignedLong(numbers[i]);
+    if (!number)
+      return nullptr;
+    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), number);
+  }
+  return tuple.release();
+}
+
+PyObject *dataFlow(PyObject *self, PyObject *) {
+  static constexpr const char *kKinds[] = {"kernel", "call", "copy"};
+  rt::DataFlow flow(specializationOf(self).launchProgram());
+  Reference nodes = Reference::steal(PyList_New(0));
+  for (const rt::DataFlow::Node &node : flow.nodes) {
+    Reference entry = Reference::steal(Py_BuildValue(
+        "(sssNNI)", kKinds[size_t(node.kind)], node.name.c_str(),
+        node.location.c_str(), toTuple(node.reads),
+        PyBool_FromLong(node.readsInputs), unsigned(node.weights)));
+    if (!nodes || !entry || PyList_Append(nodes.get(), entry.get()) < 0)
+      return nullptr;
+  }
+  return Py_BuildValue("(NN)", nodes.release(), toTuple(flow.results));
 }
 
 #define PYJIT_COUNTER(NAME, EXPR)                                              \
@@ -313,6 +341,9 @@ PyMethodDef methods[] = {
     {"input_registers", inputRegisters, METH_NOARGS,
      "Of each input of the graph, the guard program's register that it is in "
      "(-1: a cast that autocast keeps), and whether that is a number's."},
+    {"data_flow", dataFlow, METH_NOARGS,
+     "What the graph computes from what: kernels, vendor calls and copies, and "
+     "those that give its results."},
     {"guard_steps", guardSteps, METH_NOARGS,
      "The guard program: (name, flags, dst, a, b, imm, operand) of each step."},
     {"text", text, METH_O, "A report on one topic; empty for an unknown one."},

@@ -314,6 +314,45 @@ def test_stats_are_documented() -> None:
         stats.no_such  # noqa: B018
 
 
+def test_graphs_are_pictures(tmp_path: Path) -> None:
+    """A box for each kernel and vendor call, and a line to it from each that it reads."""
+    from pyjit._picture import DataFlow, Node, picture
+
+    fast = pyjit.compile(Net().eval())
+    with torch.no_grad():
+        for seed in range(3):
+            fast(values(2, 3, 8, 8, seed=seed))
+    report = pyjit.explain(fast).report()
+    (flow,) = [flow for _, flow in report.data_flows()]
+    kinds = [node.kind for node in flow.nodes]
+    assert kinds.count("kernel") == report.stats["kernels"]
+    assert kinds.count("call") == report.stats["vendor_calls"]
+    assert any(node.reads_inputs for node in flow.nodes) and flow.results
+    assert all(other < i for i, node in enumerate(flow.nodes) for other in node.reads)
+    text = picture(flow)
+    assert text.count("<rect") == len(flow.nodes) + 2
+    lines = sum(len(node.reads) + node.reads_inputs for node in flow.nodes)
+    assert text.count("<path") == lines + len(flow.results)
+    pyjit.explain(fast).save(tmp_path / "report.html")
+    assert text in (tmp_path / "report.html").read_text()
+
+    chain = [Node("kernel", f"k{i}", "", (i - 1,) if i else (), not i, 0) for i in range(500)]
+    large = picture(DataFlow(chain, (499,)))
+    assert large.count("<rect") == 402 and "100 more" in large
+
+
+def test_what_explain_gives_is_a_report() -> None:
+    fast = pyjit.compile(three_breaks)
+    told = pyjit.explain(fast)
+    for seed in range(3):
+        quietly(fast, values(4, seed=seed))
+    report = told.report()
+    assert told.to_dict() == report.to_dict() and told.text("ir") == report.text("ir")
+    assert told.graph_breaks == report.graph_breaks != []
+    assert told.eager_reasons == report.eager_reasons and told.stats == report.stats
+    assert "print" in told
+
+
 def test_one_page_without_network(tmp_path: Path) -> None:
     from html.parser import HTMLParser
 

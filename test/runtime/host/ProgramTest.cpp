@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Parts.h"
+#include "pyjit-rt/DataFlow.h"
 #include "gtest/gtest.h"
 
 #include <random>
@@ -74,6 +75,43 @@ TEST(Program, KnowsInputsThatItWrites) {
   ASSERT_TRUE(program.load(blob.data(), blob.size(), error)) << error;
   EXPECT_TRUE(program.isInPlace(0));
   EXPECT_EQ(program.outputSlot(0), 0u);
+}
+
+TEST(DataFlow, GoesThroughViews) {
+  Parts parts = simple();
+  parts.ints = {3, /*dims*/ 8, 1, /*operands*/ 0, 1, /*offset*/ 0,
+                /*operands*/ 2, 3};
+  parts.slots = {{SlotKind::Input, 6, 1, 0, 1, 0, 32},
+                 {SlotKind::Arena, 6, 1, 0, 1, 0, 32},
+                 {SlotKind::View, 6, 1, 0, 1, 0, 32},
+                 {SlotKind::Fresh, 6, 1, 0, 1, 0, 32}};
+  parts.header.arenaBytes = 32;
+  parts.steps = {{StepKind::Kernel, 0, 0, 3, 2},
+                 {StepKind::View, 0, 2, 1, 5},
+                 {StepKind::Kernel, 0, 0, 6, 2}};
+  Program program;
+  std::string error;
+  std::vector<char> blob = parts.blob();
+  ASSERT_TRUE(program.load(blob.data(), blob.size(), error)) << error;
+  DataFlow flow(program);
+  ASSERT_EQ(flow.nodes.size(), 2u);
+  EXPECT_TRUE(flow.nodes[0].readsInputs);
+  EXPECT_TRUE(flow.nodes[0].reads.empty());
+  EXPECT_FALSE(flow.nodes[1].readsInputs);
+  EXPECT_EQ(flow.nodes[1].reads, std::vector<uint32_t>{0});
+  EXPECT_EQ(flow.nodes[1].name, "kernel_0");
+  EXPECT_EQ(flow.results, std::vector<uint32_t>{1});
+}
+
+TEST(DataFlow, OfAnInputThatIsWritten) {
+  Program program;
+  std::string error;
+  std::vector<char> blob = inPlace().blob();
+  ASSERT_TRUE(program.load(blob.data(), blob.size(), error)) << error;
+  DataFlow flow(program);
+  ASSERT_EQ(flow.nodes.size(), 1u);
+  EXPECT_TRUE(flow.nodes[0].readsInputs);
+  EXPECT_EQ(flow.results, std::vector<uint32_t>{0});
 }
 
 TEST(Program, RefusesOutputsInPlaceThatAreNoWrittenInputs) {

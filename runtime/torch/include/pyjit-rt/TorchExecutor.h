@@ -93,6 +93,7 @@ public:
   create(Program program, std::vector<KernelFn> kernels, std::string &error);
   virtual ~TorchExecutor();
 
+  const Program &launchProgram() const { return program; }
   uint32_t numInputs() const { return program.numInputs(); }
   uint32_t numOutputs() const { return program.numOutputs(); }
   /// How an input or an output lies in memory. Nothing where the program does
