@@ -346,9 +346,7 @@ class Specialization:
         """The guard program: (name, flags, dst, a, b, imm, operand) of each step."""
     def data_flow(
         self,
-    ) -> tuple[
-        list[tuple[str, str, str, tuple[int, ...], bool, int]], tuple[int, ...]
-    ]:
+    ) -> tuple[list[tuple[str, str, str, tuple[int, ...], bool, int]], tuple[int, ...]]:
         """What the graph computes from what: kernels, vendor calls and copies, and those that give its
         results."""
     def inputs_of(

@@ -71,8 +71,12 @@ def picture(flow: DataFlow) -> str:
         for place, number in enumerate(row)
     }
     top, bottom = (width / 2, _top(0)), (width / 2, _top(last))
-    lines = [_edge(top, at[i]) for i, node in enumerate(shown.nodes) if node.reads_inputs]
-    lines += [_edge(at[j], at[i]) for i, node in enumerate(shown.nodes) for j in node.reads]
+    lines = [
+        _edge(top, at[i]) for i, node in enumerate(shown.nodes) if node.reads_inputs
+    ]
+    lines += [
+        _edge(at[j], at[i]) for i, node in enumerate(shown.nodes) for j in node.reads
+    ]
     lines += [_edge(at[i], bottom) for i in shown.results]
     boxes = [_box(top, "end", "inputs", "what the call is given")]
     boxes += [_node(at[i], node) for i, node in enumerate(shown.nodes)]

@@ -68,7 +68,7 @@ CompiledFunction *self_of(PyObject *object) {
 /// known sizes allow, where another (1) is made for the call's.
 int rankOf(PyObject *holder) {
   const Specialization &specialization = specializationOf(holder);
-  if (specialization.mayNotAnswer())
+  if (specialization.executor().mayNotAnswer())
     return 0;
   return specialization.numSymbols() == 0 ? 1 : 2;
 }

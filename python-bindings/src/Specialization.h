@@ -127,10 +127,7 @@ public:
   size_t numGuards() const { return guards->size(); }
   size_t numKernels() const { return kernelCount; }
   size_t numVendorCalls() const { return callCount; }
-  const rt::Program &launchProgram() const { return launch->launchProgram(); }
-  /// Whether the launch, too, may say that this is none of the specialization's
-  /// calls.
-  bool mayNotAnswer() const { return launch->mayNotAnswer(); }
+  const rt::TorchExecutor &executor() const { return *launch; }
   /// Parameters that prepared values come from, and those among them that each
   /// call hashes.
   size_t numPrepared() const {

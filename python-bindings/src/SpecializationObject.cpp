@@ -176,7 +176,7 @@ PyObject *toTuple(const std::vector<uint32_t> &numbers) {
 
 PyObject *dataFlow(PyObject *self, PyObject *) {
   static constexpr const char *kKinds[] = {"kernel", "call", "copy"};
-  rt::DataFlow flow(specializationOf(self).launchProgram());
+  rt::DataFlow flow(specializationOf(self).executor().launchProgram());
   Reference nodes = Reference::steal(PyList_New(0));
   for (const rt::DataFlow::Node &node : flow.nodes) {
     Reference entry = Reference::steal(Py_BuildValue(

@@ -336,7 +336,9 @@ def test_graphs_are_pictures(tmp_path: Path) -> None:
     pyjit.explain(fast).save(tmp_path / "report.html")
     assert text in (tmp_path / "report.html").read_text()
 
-    chain = [Node("kernel", f"k{i}", "", (i - 1,) if i else (), not i, 0) for i in range(500)]
+    chain = [
+        Node("kernel", f"k{i}", "", (i - 1,) if i else (), not i, 0) for i in range(500)
+    ]
     large = picture(DataFlow(chain, (499,)))
     assert large.count("<rect") == 402 and "100 more" in large
 

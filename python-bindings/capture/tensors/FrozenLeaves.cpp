@@ -9,10 +9,6 @@
 
 using namespace pyjit::capture;
 
-static const void *storageOf(const at::TensorBase &t) {
-  return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
-}
-
 void FrozenLeaves::freeze(const at::TensorBase &tensor, PyObject *leaf,
                           PyjitValue value) {
   leaves[storageOf(tensor)] = {tensor.unsafeGetTensorImpl(), leaf, value};

@@ -32,11 +32,6 @@ const void *memoryOf(const TensorInfo &info) {
   return info.impl->unsafe_storage().unsafeGetStorageImpl();
 }
 
-bool hasStorage(const c10::TensorImpl *t, const void *storage) {
-  return t->has_storage() &&
-         t->unsafe_storage().unsafeGetStorageImpl() == storage;
-}
-
 /// What has a version counter: memory, and each `.data` of it.
 using Counter = std::pair<const void *, const c10::TensorImpl *>;
 

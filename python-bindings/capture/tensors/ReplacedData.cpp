@@ -13,10 +13,6 @@ static const void *implOf(PyObject *tensor) {
   return THPVariable_Unpack(tensor).unsafeGetTensorImpl();
 }
 
-static const void *storageOf(const at::TensorBase &t) {
-  return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
-}
-
 void ReplacedData::note(PyObject *tensor, PyObject *shown) {
   data[implOf(tensor)] = shown;
   firstReplaced = firstReplaced ? firstReplaced : tensor;

@@ -194,6 +194,14 @@ struct TensorRecorder::Impl {
 /// Whether a function under checkpoint runs, and the tensor's memory was there
 /// before it began.
 bool wasThereBefore(const TensorRecorder::Impl &impl, const at::TensorBase &t);
+/// The tensor's storage, as a key; null where it has none.
+inline const void *storageOf(const at::TensorBase &t) {
+  return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
+}
+inline bool hasStorage(const c10::TensorImpl *t, const void *storage) {
+  return t->has_storage() &&
+         t->unsafe_storage().unsafeGetStorageImpl() == storage;
+}
 /// How often the tensor's memory was written.
 int64_t versionOf(const at::TensorBase &tensor);
 /// Whether two elements may share a place in memory (an expanded tensor, say).

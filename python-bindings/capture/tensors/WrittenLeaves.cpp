@@ -16,10 +16,6 @@
 using namespace pyjit::capture;
 namespace autograd = torch::autograd;
 
-static const void *storageOf(const at::TensorBase &t) {
-  return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
-}
-
 const WrittenLeaves::Leaf *
 WrittenLeaves::find(const at::TensorBase &leaf) const {
   auto it = leaves.find(storageOf(leaf));

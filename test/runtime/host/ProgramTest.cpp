@@ -79,8 +79,14 @@ TEST(Program, KnowsInputsThatItWrites) {
 
 TEST(DataFlow, GoesThroughViews) {
   Parts parts = simple();
-  parts.ints = {3, /*dims*/ 8, 1, /*operands*/ 0, 1, /*offset*/ 0,
-                /*operands*/ 2, 3};
+  parts.ints = {3,
+                /*dims*/ 8,
+                1,
+                /*operands*/ 0,
+                1,
+                /*offset*/ 0,
+                /*operands*/ 2,
+                3};
   parts.slots = {{SlotKind::Input, 6, 1, 0, 1, 0, 32},
                  {SlotKind::Arena, 6, 1, 0, 1, 0, 32},
                  {SlotKind::View, 6, 1, 0, 1, 0, 32},
