@@ -219,7 +219,7 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     learnOneWay();
   // A segment that began under no_grad: the next recording begins in front.
   bool beganTooLate = recording->breaks.lacksHistory &&
-                      recording->reason.kind == ReasonKind::Operator &&
+                      recording->reason.kind == ReasonKind::GradMode &&
                       learned.size() > learnedBefore;
   if (recording->breaks.passes || beganTooLate)
     return pass(*recording);
