@@ -531,7 +531,9 @@ PyMethodDef methods[] = {
      "stay_quiet(calls): so many calls that no specialization answers run in "
      "eager "
      "before the engine is asked again, unless grad mode and its kin change."},
-    {"let_past", reinterpret_cast<PyCFunction>(letPastNext), METH_FASTCALL,
+    {"let_past",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(letPastNext)),
+     METH_FASTCALL,
      "let_past(calls, *values): so many calls with arguments like these run in "
      "eager before any specialization is asked."},
     {"compare", compareNext, METH_VARARGS,

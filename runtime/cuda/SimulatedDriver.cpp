@@ -40,6 +40,8 @@ public:
       return "not permitted while a stream is captured (simulated driver)";
     case kCaptureInvalidated:
       return "the capture was invalidated (simulated driver)";
+    case kNotFound:
+      return "not found (simulated driver)";
     case kMisaligned:
       return "misaligned address (simulated driver)";
     case kNotSupported:

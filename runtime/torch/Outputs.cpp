@@ -59,7 +59,8 @@ static int64_t extentOf(const at::Tensor &value) {
 /// Whether the value begins and ends where its storage does, as a copy would.
 static bool isWhole(const at::Tensor &value) {
   return !value.storage_offset() &&
-         value.storage().nbytes() == extentOf(value) * value.element_size();
+         int64_t(value.storage().nbytes()) ==
+             extentOf(value) * int64_t(value.element_size());
 }
 
 /// With the same strides, gaps and elements that share memory included: what

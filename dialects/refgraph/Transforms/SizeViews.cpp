@@ -380,8 +380,9 @@ static void requireDimensions(const SymbolicShape &source,
   for (auto [at, size] : llvm::enumerate(sizes)) {
     if (size.isConstant() || llvm::is_contained(source.sizes, size))
       continue;
+    int64_t wanted = facts.evaluate(size);
     auto isAlike = [&](const SizePolynomial &dimension) {
-      return facts.evaluate(dimension) == facts.evaluate(size);
+      return facts.evaluate(dimension) == wanted;
     };
     const SizePolynomial *found =
         at < source.rank() && isAlike(source.sizes[at])
