@@ -88,11 +88,11 @@ ENTRIES: dict[ReasonKind, Entry] = {
     ),
     ReasonKind.RESULT_OBJECT: Entry(
         "an object that cannot leave the compiled function",
-        "return tensors, numbers, lists, tuples, dicts or plain instances; make the others after the call",
+        "return tensors, numbers, lists, tuples, dicts, plain instances; in a loop, mend the break in it",
     ),
     ReasonKind.CHANGING_VALUE: Entry(
         "a value that differs from call to call",
-        "give it as a tensor, or compute what depends on it outside of the compiled function",
+        "mend the graph break that hands it on, if one does; otherwise give it as a tensor, or use it outside",
     ),
     ReasonKind.CONTEXT_VARIABLE: Entry(
         "a context variable that stays set or is reset out of order",
