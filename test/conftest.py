@@ -7,7 +7,7 @@ import importlib.util
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -89,3 +89,14 @@ def load_script() -> Callable[[str], ModuleType]:
 def bin_dir() -> Path:
     """Where the built tools are."""
     return BUILD / "bin"
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small tensors gain nothing by more: threads would but wait for each other, beside a suite's other processes."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -7,6 +7,7 @@ import collections
 import datetime
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,10 @@ def headline(results: list[dict[str, Any]]) -> str:
         lines.append(
             f"- {len(timed)} timed: pyjit takes {median:.2f} of eager's time in the median; {left} are left to eager, which was faster"
         )
-    return "\n".join(lines)
+    return "\n".join(
+        textwrap.fill(line, 120, subsequent_indent="  ", break_on_hyphens=False)
+        for line in lines
+    )
 
 
 def summary(results: list[dict[str, Any]]) -> str:

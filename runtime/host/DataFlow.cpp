@@ -14,8 +14,10 @@ class Walk {
 public:
   Walk(const Program &program, DataFlow &flow)
       : program(program), flow(flow), writers(program.numSlots()) {
-    for (uint32_t i = 0; i < program.numSlots(); ++i)
+    for (uint32_t i = 0; i < program.numSlots(); ++i) {
       known.push_back(isExternal(program.slots()[i]));
+      sources.push_back(i);
+    }
   }
 
   void run() {
@@ -111,7 +113,7 @@ private:
 
   void read(uint32_t slot) {
     from.insert(writers[slot].begin(), writers[slot].end());
-    const Slot &shown = program.slots()[source(slot)];
+    const Slot &shown = program.slots()[sources[slot]];
     if (shown.kind == SlotKind::Cached || (shown.flags & kSlotStable))
       ++flow.nodes.back().weights;
     else if (shown.kind == SlotKind::Input)
@@ -121,21 +123,14 @@ private:
   void alias(uint32_t name, uint32_t of) {
     known[name] = true;
     writers[name].insert(writers[of].begin(), writers[of].end());
-    sources.resize(program.numSlots(), kNone);
-    sources[name] = source(of);
-  }
-
-  /// What a view shows.
-  uint32_t source(uint32_t slot) const {
-    return slot < sources.size() && sources[slot] != kNone ? sources[slot]
-                                                           : slot;
+    sources[name] = sources[of];
   }
 
   const Program &program;
   DataFlow &flow;
   std::vector<std::set<uint32_t>> writers; ///< by slot
   std::vector<bool> known;                 ///< by slot: somebody has filled it
-  std::vector<uint32_t> sources;           ///< by view
+  std::vector<uint32_t> sources;           ///< by slot: what a view shows
   std::set<uint32_t> from;                 ///< of the node at hand
   std::vector<uint32_t> written;
 };

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyjit
@@ -34,14 +34,6 @@ def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     if not dtype.is_floating_point:
         return torch.randint(-100, 100, shape, generator=generator).to(dtype)
     return torch.randn(shape, generator=generator).to(dtype)
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool]

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
 
 import pyjit
 import pytest
-import torch
 from Integration.user_driver import OF_PARTS, PROGRAMS, compared, told
 
 for kind in ("transformers", "layers", "algorithms", "language", "state"):
@@ -22,13 +20,7 @@ CALLS = 18
 SELDOM = {"contexts_and_finally"}
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """The programs are small: threads that wait for each other take most of the time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

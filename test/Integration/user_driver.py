@@ -59,6 +59,8 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "deterministic": lambda r: r.random() < 0.5,
     "thread": lambda r: r.random() < 0.5,
 }
+# For programs without a mode of their own, where all else stays: what they themselves do differs.
+BUT_TRAINING = tuple(name for name in CHOICES if name != "training")
 
 
 class Draw:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Protocol
 
 import torch
-from Integration.user_driver import User, user, user_of_parts
+from Integration.user_driver import BUT_TRAINING, User, user, user_of_parts
 from torch import nn
 
 
@@ -185,16 +185,7 @@ def contexts_and_finally() -> User:
             d.random.choice(["none", "none", "key", "index", "zero", "shape"]),
         ),
         log,
-        fixed=(
-            "n",
-            "dtype",
-            "layout",
-            "gradients",
-            "mode",
-            "default",
-            "deterministic",
-            "thread",
-        ),
+        fixed=BUT_TRAINING,
     )
 
 
@@ -486,14 +477,5 @@ def exceptions_in_the_middle() -> User:
         ),
         state,
         (lambda: state.update(errors=[]), lambda: state.update(buffer=torch.zeros(2))),
-        fixed=(
-            "n",
-            "dtype",
-            "layout",
-            "gradients",
-            "mode",
-            "default",
-            "deterministic",
-            "thread",
-        ),
+        fixed=BUT_TRAINING,
     )

@@ -115,13 +115,7 @@ def error(result: torch.Tensor, exact: torch.Tensor) -> float:
     return float((result.double() - exact).square().mean().sqrt() / scale)
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """So small inputs gain nothing by more, and other processes of the suite run meanwhile."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.filterwarnings("ignore:.*degrees of freedom")
