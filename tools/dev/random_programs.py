@@ -34,8 +34,10 @@ sys.path[:0] = [str(OWN if OWN.exists() else BUILD / "python"), str(ROOT / "test
 # Who answers a call would hang from the machine's load.
 os.environ.setdefault("PYJIT_COMPARE_WITH_EAGER", "0")
 os.environ.setdefault("PYJIT_VERIFY", "1")
-# Of each process, also of those that are spawned.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Whether there is a GPU is asked of its management library: a driver that is initialized here would be lost to the
+# processes that are forked.
+os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 
 LIMIT = 300.0  # seconds for a batch
 
@@ -64,10 +66,29 @@ def jobs(total: int, first: int, shares: dict[str, int], size: int) -> Iterator[
         left[kind] -= count
 
 
+CARDS = os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def card(job: Job) -> str:
+    """The GPU of a job, as CUDA_VISIBLE_DEVICES names it: batches take turns. None for programs of the CPU."""
+    import torch
+
+    if "CUDA" not in job.kind:
+        return ""
+    known = (
+        CARDS.split(",")
+        if CARDS
+        else [str(i) for i in range(torch.cuda.device_count())]
+    )
+    return known[job.first // job.count % len(known)]
+
+
 def carry_out(job: Job) -> tuple[int, list[str]]:
     from Integration.random_kinds import KINDS
 
     warnings.simplefilter("ignore")
+    # Optimizers ask a GPU what it does; only programs for one shall.
+    os.environ["CUDA_VISIBLE_DEVICES"] = card(job)
     # What programs print is compared, and not to be read here.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     batch = KINDS[job.kind][1](job.first, job.count)
@@ -87,13 +108,12 @@ def run(
     todo: Iterator[Job],
     processes: int,
     until: float,
-    method: str,
     ran: collections.Counter[str],
     failures: list[str],
 ) -> Iterator[None]:
     """Counts programs by kind, and collects differences, as they come."""
     for outcome in separately.run(
-        carry_out, todo, processes=processes, limit=LIMIT, until=until, method=method
+        carry_out, todo, processes=processes, limit=LIMIT, until=until
     ):
         count, found = outcome.value or (0, [outcome.lost])
         ran[outcome.job.kind] += count
@@ -115,9 +135,6 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--json", type=Path, help="keep counts and differences here")
     options = parser.parse_args()
-    if options.kind and not any("CUDA" in kind for kind in options.kind):
-        # Optimizers ask a GPU what it does, and forked processes have none.
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
     import torch
     from Integration.random_kinds import KINDS
@@ -131,12 +148,10 @@ def main() -> int:
     todo = jobs(
         options.programs, options.first, {k: KINDS[k][0] for k in kinds}, options.batch
     )
-    # A process that is forked has no CUDA.
-    method = "spawn" if any("CUDA" in kind for kind in kinds) else "fork"
     until = start + 60 * options.minutes
     ran: collections.Counter[str] = collections.Counter()
     failures: list[str] = []
-    for _ in run(todo, options.jobs, until, method, ran, failures):
+    for _ in run(todo, options.jobs, until, ran, failures):
         if options.json:
             took = time.monotonic() - start
             found = {"ran": ran, "failures": failures, "seconds": took}

@@ -22,10 +22,8 @@ class Outcome:
 
 
 class _Running:
-    def __init__(
-        self, function: Callable[[Any], Any], job: Any, limit: float, method: str
-    ) -> None:
-        context: Any = multiprocessing.get_context(method)
+    def __init__(self, function: Callable[[Any], Any], job: Any, limit: float) -> None:
+        context: Any = multiprocessing.get_context("fork")
         self.job = job
         self.pipe, theirs = context.Pipe(duplex=False)
         self.process = context.Process(target=_answer, args=(function, job, theirs))
@@ -68,12 +66,12 @@ def run(
     processes: int,
     limit: float,
     until: float = float("inf"),
-    method: str = "fork",
 ) -> Iterator[Outcome]:
     """The outcomes of ``function(job)`` as they come, so many processes at a time.
 
     limit: seconds for a job. until: no job begins after that time (``time.monotonic``).
-    method: "fork" or "spawn", as multiprocessing has them.
+    Processes are forked: what is loaded already costs them nothing, and a GPU that the caller has touched is lost to
+    them (a driver that is initialized does not survive ``fork``).
     """
     todo = iter(jobs)
     running: list[_Running] = []
@@ -83,7 +81,7 @@ def run(
             try:
                 waiting = time.monotonic() < until
                 if waiting:
-                    running.append(_Running(function, next(todo), limit, method))
+                    running.append(_Running(function, next(todo), limit))
             except StopIteration:
                 waiting = False
         multiprocessing.connection.wait([r.pipe for r in running], timeout=1.0)
