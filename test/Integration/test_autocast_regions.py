@@ -169,6 +169,29 @@ def test_cache_cleared_by_the_call(compile: Compile) -> Steps:
         yield taken(m, out, later)
 
 
+@scenario(grad=True, versions=False, graph_breaks=None)
+def test_cache_cleared_where_autocast_is_off(compile: Compile) -> Steps:
+    """Outside of any region a call that clears the cache clears nothing; within one that is off, it does."""
+    m = network()
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        torch.clear_autocast_cache()
+        return x + 1
+
+    f = compile(g)
+    for seed in range(3):
+        x = whole(5, 4, seed=seed)
+        outside = f(x)
+        with region():
+            first = m(x)
+            with torch.no_grad():
+                m[0].weight.add_(1)
+            with torch.autocast("cpu", enabled=False):
+                within = f(x)
+            later = m(x)
+        yield taken(m, outside, first, within, later)
+
+
 @scenario(grad=True, versions=False)
 def test_switched_on_without_a_region(compile: Compile) -> Steps:
     m = network()

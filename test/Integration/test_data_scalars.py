@@ -338,3 +338,20 @@ def test_kinds_of_numbers(compile: Compile) -> Steps:
         yield f(doubles(seed) * kind, 1.5 + seed)
     for k in (math.inf, -math.inf, math.nan, 1e308, 5e-324, 2.0):
         yield f(doubles(0), k)
+
+
+@scenario(graph_breaks=ANY, captured="late")
+def test_number_in_a_tuple_behind_a_graph_break_is_looked_at(compile: Compile) -> Steps:
+    """It is followed in the tuple, and fixed where native code counts it."""
+
+    def g(x: torch.Tensor, s: float) -> tuple[Any, ...]:
+        w, k, m = s, (x > 0).sum().item(), 3
+        if w < 0.3:
+            m = [m, k, 1, w].count(k)
+            return x * (m % 3), m
+        return x, k
+
+    f = compile(g)
+    for number, s in ((2, 0.25), (1, 0.75), (3, -1.5), (3, 0.25), (2, 0.75), (1, -1.5), (2, 0.25), (3, 0.25)):  # fmt: skip
+        x = torch.tensor([1.0, 2.0, 3.0, 4.0]) - number
+        yield f(-x, s)

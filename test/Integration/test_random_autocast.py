@@ -207,7 +207,10 @@ class Story:
     def backward(self) -> None:
         if torch.is_inference_mode_enabled():
             return
-        results = [attempt(loss.backward) for loss in self.losses]
+        # PyTorch advises against a backward within a region: eager casts its operators, too, and keeps their casts,
+        # which a compiled call does not (docs/Training.md).
+        with torch.autocast(self.device, enabled=False):
+            results = [attempt(loss.backward) for loss in self.losses]
         self.losses.clear()
         raised = [r.type for r in results if isinstance(r, Raised)]
         gradients = [without_versions(snapshot(w.grad)) for w in self.weights]

@@ -29,6 +29,8 @@ from Integration.tolerances import Noise
 
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "100"))
 NOISES = 4
+# A program whose numbers are beyond this has diverged: what overflows in eager's order of operations need not in ours.
+DIVERGED = 1e6
 # Of the largest number of a tensor, and of what noise moved.
 CLOSE = {torch.float64: 1e-7, torch.float32: 1e-5, torch.bfloat16: 2e-2}
 FACTOR = 16.0
@@ -116,6 +118,9 @@ class Run:
         for name, value in self.others():
             seen += shown(name, value, known)
         return seen
+
+    def diverged(self) -> bool:
+        return any(size_of(p) > DIVERGED for p in self.module.model.parameters())
 
     def known(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
         model = self.module.model
@@ -289,6 +294,8 @@ def compare(program: Program) -> dict[str, Any]:
     for number in range(len(program.rows)):
         want = eager.step(number)
         if any(text in error for error in want[0][1] for text in EAGERS_ERRORS):
+            break
+        if eager.diverged():
             break
         have = ours.step(number)
         if any(OUR_ERRORS in error for error in have[0][1]):

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -38,6 +40,7 @@ class _Running:
         try:
             if self.pipe.poll():
                 return Outcome(self.job, self.pipe.recv())
+            self.abort()
             return Outcome(self.job, lost=f"took more than {self.limit:.0f} s")
         except EOFError:
             self.process.join()
@@ -48,12 +51,19 @@ class _Running:
             self.process.join()
             self.pipe.close()
 
+    def abort(self) -> None:
+        """Says on stderr where it is."""
+        if self.process.pid is not None:
+            os.kill(self.process.pid, signal.SIGABRT)
+        self.process.join(timeout=10)
+
 
 def _answer(
     function: Callable[[Any], Any],
     job: Any,
     pipe: multiprocessing.connection.Connection,
 ) -> None:
+    faulthandler.enable()
     pipe.send(function(job))
     pipe.close()
     os._exit(0)  # no time for what a program has left to be torn down

@@ -369,6 +369,8 @@ ResultKind clearAutocastCache(Recording &s, const Call &c) {
     s.end(ReasonKind::Autocast,
           "clear_autocast_cache() where a region of autocast lies around the "
           "call");
+  else // one that is off may lie within one that has kept casts
+    s.add(PyjitStateOp{.values = s.writer.state("autocast_nested", false)});
   return torchSetting(s, c);
 }
 

@@ -279,7 +279,9 @@ void Scalars::specialize(PyObject *number) {
   it->second.specialized = true;
   if (it->second.proxy >= 0)
     return lose(it->second.site, it->second.data);
-  PyjitValue constant = operand(it->second.original);
+  // What the number is now, and not its value: a number that tells its place
+  // already is its own original.
+  PyjitValue constant = s.objects.addConstant(it->second.original);
   if (!it->second.ofSize)
     s.breaks.noteFixed(GraphBreaks::Fixes::Number, it->second.number.bits());
   s.add(PyjitCompareOp{.function = view("is"),
