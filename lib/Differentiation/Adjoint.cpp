@@ -199,13 +199,13 @@ private:
         item = inPlaceOf(*given, argument.type);
     if (node.op == DerivativeOp::Backward)
       return build.call(node.text, items, gradientTypeOf(typeOf(operand)));
-    for (Argument &item : items)
-      if (auto *value = std::get_if<Value>(&item))
-        item = widened(*value);
     // Of the operand's type alone: its elements are not to be saved. (Zeros of
     // the gradient are no gradient where there is none.)
     if (callee->name == operators::aten::zeros_like && !ofGradient)
       return build.zerosLike(std::get<Value>(items[0]));
+    for (Argument &item : items)
+      if (auto *value = std::get_if<Value>(&item))
+        item = widened(*value);
     Value result = callee->name == operators::aten::sum_dim_IntList
                        ? sum(items)
                        : build.pointwise(node.text, items);

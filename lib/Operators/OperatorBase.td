@@ -274,6 +274,9 @@ class Overwrites<int operand, list<string> operators> : Fact<operators> {
 class AddressesStorage<list<string> operators> : Flag<operators>;
 /// Writes what its schema does not say. It blocks capture.
 class WritesUnsaid<list<string> operators> : Flag<operators>;
+/// A composite whose C++ code reads what an operand holds, past the dispatcher:
+/// its parts have those numbers as constants. It blocks capture.
+class ReadsDataUnsaid<list<string> operators> : Flag<operators>;
 /// Gives the first operand another storage.
 class ReplacesStorage<list<string> operators> : Flag<operators>;
 /// The tensor becomes a view of what it was, in place; `view` is that view.

@@ -7,6 +7,7 @@ Found by torch through the entry point ``torch_dynamo_backends``.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,18 @@ from pyjit import _dynamo_graphs
 from pyjit._api import compile, engine_of
 
 
+def _power(base: Any, exponent: Any) -> Any:
+    return base**exponent
+
+
+def _bracket_bases(graph: torch.fx.GraphModule) -> None:
+    """The code that FX makes of ``operator.pow`` has no brackets: of a base that is -2, ``-2 ** x`` is
+    ``-(2 ** x)``."""
+    for node in graph.graph.nodes:
+        if node.target is operator.pow and isinstance(node.args[0], int | float):
+            node.target = _power
+
+
 def backend(
     graph: torch.fx.GraphModule,
     example_inputs: list[Any],
@@ -25,6 +38,8 @@ def backend(
     options: dict[str, Any] | None = None,
 ) -> Callable:
     """Compiles a graph of Dynamo's. ``options`` are those of ``pyjit.compile``."""
+    _bracket_bases(graph)
+    graph.recompile()
     # Its first call would write the code.
     _LazyGraphModule.force_recompile(graph)
     # What its graphs call has been through Dynamo.

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -214,13 +215,31 @@ class Engine:
                 )
             )
             return compiled.call_eager(args, kwargs)
-        self._learn_from_miss(args, kwargs)
-        self._keep_for_dumps(args, kwargs)
         try:
-            return self._capture_segments(args, kwargs)
+            with self._own_errors():
+                self._learn_from_miss(args, kwargs)
+            self._keep_for_dumps(args, kwargs)
+            run = self._capture_segments(args, kwargs)
+            with self._own_errors():
+                self._take_run(run, tuple(kwargs))
+            return run.result
         finally:
             for engine in self.root.engines():
                 engine._dumped = None
+            # To compile gives the interpreter's lock away: another thread that recorded meanwhile would merge its
+            # segments with the same ones.
+            _capture_lock.release()
+
+    @contextlib.contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        """An error of pyjit's own is a reason, and no exception of the user's call."""
+        try:
+            yield
+        except Exception as error:
+            if self.settings.strict:
+                raise
+            text = f"an error of pyjit's own: {type(error).__name__}: {error}"
+            self._failed(Reason(ReasonKind.INTERNAL, text))
 
     def _count_kinds(self) -> int:
         """How many specializations there are; those for other ways of the same branches count once."""
@@ -274,9 +293,9 @@ class Engine:
         code = function.__code__
         return ((code.co_filename, code.co_firstlineno, code.co_qualname),)
 
-    def _capture_segments(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Runs a call, monitored, and makes specializations of its segments."""
-        compiled, root = self.compiled, self.root
+    def _capture_segments(self, args: tuple, kwargs: dict[str, Any]) -> _C.Run:
+        """Runs a call, monitored."""
+        root = self.root
         self._note_handles((*args, *kwargs.values()))
         root._observed_since = self._backoff.clock()
         root.captures += 1
@@ -284,9 +303,9 @@ class Engine:
         root._observed = _Observed(self, args, kwargs)
         self.planner.missed = True
         try:
-            run = _C.capture_with_graph_breaks(
+            return _C.capture_with_graph_breaks(
                 root.context(),
-                compiled.target,
+                self.compiled.target,
                 args,
                 kwargs,
                 self._symbol(),
@@ -303,11 +322,14 @@ class Engine:
             raise
         finally:
             root._observed = None
-            _capture_lock.release()
+
+    def _take_run(self, run: _C.Run, keywords: tuple[str, ...]) -> None:
+        """Makes specializations of a monitored call's segments."""
+        compiled, root = self.compiled, self.root
         if self.settings.fullgraph and (refused := _breaks_off_data(run)):
             root.passed.update(run.passed)
             self._refuse_whole(refused)
-            return run.result
+            return
         for code, offset, why in run.learned:
             if why.kind != ReasonKind.ONE_WAY:
                 root.graph_break_points[code, offset] = why
@@ -318,7 +340,7 @@ class Engine:
                 if why.kind == ReasonKind.ONE_WAY
             }
         )
-        recorded, new = self._take(run.segments, tuple(kwargs))
+        recorded, new = self._take(run.segments, keywords)
         root.passed.update(run.passed)
         if (
             max(len(root.graph_break_sites), len(root.graph_break_points))
@@ -332,7 +354,7 @@ class Engine:
             why = next(iter(root.branches.left.values()), "")
             site = next(iter(root.graph_break_sites.values()))
             self._refuse_whole(Reason(site.kind, why or str(site), site.stack))
-            return run.result
+            return
         if not recorded:
             compiled.eager_calls += 1
             if not run.learned and not run.passed:
@@ -354,7 +376,6 @@ class Engine:
                         why.stack if why else (),
                     )
                 )
-        return run.result
 
     def _go_through(self, sites: set[tuple[Any, int]]) -> None:
         """From now on, recordings go on through these branches, each as one that calls take one way. Where

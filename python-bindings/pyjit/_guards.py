@@ -461,6 +461,8 @@ def _tensor_difference(x: str, meta: tuple, value: Any) -> tuple[str, str, str]:
         return f"{x} is a tensor", _tensor_text(meta), _brief(value)
     if value.dim() != len(sizes):
         return f"{x}.dim()", str(len(sizes)), str(value.dim())
+    if value.layout != torch.strided or value.is_nested:
+        return f"{x}.layout", str(torch.strided), str(value.layout)
     if value.dtype != dtype:
         return f"{x}.dtype", str(dtype), str(value.dtype)
     if str(value.device).split(":")[0] != device.split(":")[0]:

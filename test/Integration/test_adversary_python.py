@@ -9,11 +9,9 @@ from __future__ import annotations
 import functools
 import operator
 import types
-import weakref
 from typing import Any
 
 import torch
-from Integration.graph_breaks import graph_break_scenario
 from Integration.harness import Compile, Steps, attempt, module_of, scenario, values
 
 
@@ -532,14 +530,3 @@ def test_sort_with_key(compile: Compile) -> Steps:
     yield f(values(4))
     items[0].k = 0.5
     yield f(values(4))
-
-
-@graph_break_scenario(hits=0)
-def test_weak_reference_to_what_the_call_made(compile: Compile) -> Steps:
-    def g(x: torch.Tensor) -> Any:
-        gone = weakref.ref(x * 2)
-        return gone() is None, weakref.ref(x)() is x
-
-    f = compile(g)
-    for _ in range(3):
-        yield f(values(4))

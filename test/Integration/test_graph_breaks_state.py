@@ -9,7 +9,6 @@ import ctypes
 import random
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -559,24 +558,6 @@ def test_default_and_keyword_arguments(compile: Compile) -> Steps:
         x = values(4, seed=seed)
         yield f(x, x, 1, k=3.0, a=1)
         yield f(x)
-
-
-@graph_break_scenario(hits=0)
-def test_weak_references_to_locals_that_are_not_used_again(compile: Compile) -> Steps:
-    class Thing:
-        pass
-
-    def g(x: torch.Tensor) -> Any:
-        thing = Thing()
-        seen = weakref.ref(thing)
-        y = x * 2
-        print("cut")
-        alive = seen() is not None
-        return y + alive, alive
-
-    f = compile(g)
-    for seed in range(4):
-        yield printed(f, values(4, seed=seed))
 
 
 @graph_break_scenario(hits=0)

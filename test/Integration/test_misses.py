@@ -223,3 +223,17 @@ def test_looking_does_no_harm() -> None:
     for n in (2, 3, 4):
         assert torch.equal(fast(values(4), Strange(n)), values(4) * n)
     assert causes(fast)
+
+
+def test_a_tensor_without_strides() -> None:
+    """Its layout is what differs; and who explains that does not raise, nor stop later recordings."""
+    fast = pyjit.compile(lambda x: x * 2)
+    x = torch.eye(3)
+    for _ in range(3):
+        fast(x)
+    assert torch.equal(fast(x.to_sparse_csr()).to_dense(), x * 2)
+    assert causes(fast)["x.layout"] == ("torch.strided", "torch.sparse_csr")
+    other = pyjit.compile(lambda x: x + 1)
+    for _ in range(3):
+        other(x)
+    assert pyjit.stats(other)["hits"] > 0

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -271,3 +273,33 @@ def test_compiling_on_several_threads() -> None:
             torch.testing.assert_close(compiled(x), torch.relu(x * (i + 1)) + i)
 
     together(work)
+
+
+def test_recording_graph_breaks_on_several_threads() -> None:
+    """To compile one thread's segments gives way to another, which would merge its own with the same ones."""
+
+    def f(x: torch.Tensor, rounds: int) -> torch.Tensor:
+        counts = dict.fromkeys(range(3), 0)
+        for _ in range(rounds):
+            key = max(counts, key=lambda k: math.sqrt(k + 1) / (1 + counts[k]))
+            counts[key] += 1
+            if float(torch.tanh(x * key)[0]) > 0.2:
+                x = x * 0.5
+        return x * counts[0]
+
+    inputs = [values(2, seed=seed) for seed in range(30)]
+    want = [f(x, 4 + 2 * (i % 2)) for i, x in enumerate(inputs)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(2e-4)
+    try:
+        for _ in range(6):
+            compiled = pyjit.compile(f)
+
+            def work(thread: int, compiled: Any = compiled) -> None:
+                for number in range(60):
+                    i = (number * 7 + thread * 11) % 30
+                    assert torch.equal(compiled(inputs[i], 4 + 2 * (i % 2)), want[i])
+
+            together(work, threads=2)
+    finally:
+        sys.setswitchinterval(before)

@@ -227,6 +227,20 @@ def test_gradients(op: Any) -> None:
                 check(op.full_name, op.op, call, f"{op.full_name}, {dtype}, {index}")
 
 
+@pytest.mark.parametrize(
+    "op",
+    [op for op in OPERATORS if torch.bfloat16 in op.supported_backward_dtypes("cpu")],
+    ids=lambda op: op.full_name,
+)
+def test_gradients_in_half_precision(op: Any) -> None:
+    """There are some, of eager's type, and about its numbers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calls = samples(op, torch.bfloat16)
+        for index, call in enumerate(calls if FULL else calls[:1]):
+            check(op.full_name, op.op, call, f"{op.full_name} in half, {index}")
+
+
 # Its running statistics are inputs that the call writes: saved inputs have to keep their versions, although
 # gradients do not depend on them.
 NOT_TWICE = {"nn.functional.instance_norm"}

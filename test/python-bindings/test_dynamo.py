@@ -174,3 +174,15 @@ def test_what_torch_compile_returned_for_another_backend() -> None:
     assert pyjit.stats(fast).graphs == 0
     with pytest.raises(TypeError, match="not made by pyjit.compile"):
         pyjit.stats(lambda x: x)
+
+
+def test_powers_of_negative_numbers() -> None:
+    """In Python's text they need brackets, which FX leaves out."""
+
+    def f(x: torch.Tensor, n: int) -> tuple[torch.Tensor, ...]:
+        return (-1.0) ** x, (-2) ** x, 2**x, x * (-2) ** n
+
+    fast = torch.compile(f, backend="pyjit")
+    for n in range(3, 7):
+        x = torch.tensor([0.0, 1.0, 2.0, 3.0, -1.0])
+        torch.testing.assert_close(fast(x, n), f(x, n))

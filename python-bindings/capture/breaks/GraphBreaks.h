@@ -98,7 +98,8 @@ public:
   bool passes = false; ///< ended by `endOnce`
   /// Ended where the program asks for what differs where a call is compiled in
   /// segments: whether two values are one object (those handed on are equal,
-  /// and no more), or which variables a frame has (those that it still needs).
+  /// and no more), which variables a frame has (those that it still needs), or
+  /// whether an object is still there (who hands it on holds it).
   bool asksSegments = false;
   bool noGraphBreak =
       false; ///< what ended the capture is not one instruction's

@@ -73,6 +73,7 @@ private:
 
   // RunBreaks.cpp.
   void breakGraph(std::unique_ptr<Recording> recording);
+  void refuseSegments(const Reason &why);
   void await(Recording &recording, const std::vector<FrameState> &states);
   void learn(const FrameState &state, const Reason &why);
   void pass(Recording &recording);
@@ -87,6 +88,7 @@ private:
 
   // RunResume.cpp.
   void start(PyjitFrame *frame, PyCodeObject *code, int offset);
+  bool handlesException() const;
   Reason whyNoStart(PyjitFrame *frame);
   std::vector<PyObject *> follow(Recording &next,
                                  const std::vector<PyObject **> &places,

@@ -201,18 +201,21 @@ void Run::addOuterFrames(Reason &reason) const {
   reason.stack.insert(reason.stack.begin(), outer.begin(), outer.end());
 }
 
+/// The program asks for what differs where a call is compiled in segments.
+void Run::refuseSegments(const Reason &why) {
+  forget(segments);
+  // A later run that broke in front of a call would not see it ask.
+  for (const SegmentedResult::Lesson &lesson : learned)
+    Py_DECREF(lesson.code);
+  learned.clear();
+  reason = why;
+  stopped = true;
+}
+
 void Run::breakGraph(std::unique_ptr<Recording> recording) {
   addOuterFrames(recording->reason);
-  if (recording->breaks.asksSegments) {
-    forget(segments);
-    // A later run that broke in front of a call would not see it ask.
-    for (const SegmentedResult::Lesson &lesson : learned)
-      Py_DECREF(lesson.code);
-    learned.clear();
-    reason = recording->reason;
-    stopped = true;
-    return;
-  }
+  if (recording->breaks.asksSegments)
+    return refuseSegments(recording->reason);
   behindBranch = false;
   size_t learnedBefore = learned.size();
   if (recording->breaks.lacksHistory)
@@ -232,6 +235,8 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
   std::vector<FrameState> states;
   if (lost)
     learnNumbers(*recording);
+  else if (handlesException())
+    why.text = joinReasons(why.text, "an exception is being handled there");
   else
     states = framesAtGraphBreak(*recording);
   if (states.empty()) {

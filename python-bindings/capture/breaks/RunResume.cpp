@@ -80,11 +80,17 @@ static FrameValues collectValues(CodeInfo &facts, PyjitFrame *frame,
   return values;
 }
 
+/// An exception that a frame of the call handles is the thread's state: what
+/// goes on in frames of its own would not find it.
+bool Run::handlesException() const {
+  PyObject *now = PyErr_GetHandledException();
+  Py_XDECREF(now);
+  return now != handled;
+}
+
 /// Why no recording can begin in this frame, or empty.
 Reason Run::whyNoStart(PyjitFrame *frame) {
-  PyObject *handledNow = PyErr_GetHandledException();
-  Py_XDECREF(handledNow);
-  if (handledNow != handled)
+  if (handlesException())
     return {ReasonKind::Exception,
             "a graph break while an exception is being handled"};
   std::string state = TensorRecorder::unsupportedState();
@@ -94,6 +100,20 @@ Reason Run::whyNoStart(PyjitFrame *frame) {
   if (!function || !PyFunction_Check(function) || ++count > kMaxSessions)
     return {ReasonKind::TooManyBreaks, "so many graph breaks in one call"};
   return {};
+}
+
+/// Whether one of the objects has weak references, and no holder but the frame:
+/// the call may drop it, which a recording that holds it would hide.
+static bool mayDieSeen(const std::vector<PyObject **> &places) {
+  return std::any_of(places.begin(), places.end(), [&](PyObject **place) {
+    PyObject *object = *place;
+    return PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) &&
+           *PyObject_GET_WEAKREFS_LISTPTR(object) &&
+           Py_REFCNT(object) == std::count_if(places.begin(), places.end(),
+                                              [&](PyObject **other) {
+                                                return *other == object;
+                                              });
+  });
 }
 
 /// An iterator of a range that has one place among what the frame hands over.
@@ -189,6 +209,9 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   if (!in.start || in.depth < 0)
     return stop({ReasonKind::Internal, "bytecode of unknown stack height"});
   FrameValues values = collectValues(facts, frame, code, offset);
+  if (mayDieSeen(values.places))
+    return refuseSegments(
+        {ReasonKind::ObjectIdentity, "a weak reference to what the call made"});
   Origin origin = originOf(code, pyjitFrameFunction(frame));
   Py_XSETREF(key, makeKey(origin.function, origin.code, offset - origin.shift,
                           values.stack, values.slots));

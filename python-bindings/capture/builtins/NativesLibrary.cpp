@@ -23,9 +23,12 @@ ResultKind pyjit::capture::callWeakReference(Recording &s, const Call &c) {
     // What the call made may be gone; the recording keeps it alive.
     Node *referent =
         target && target != Py_None ? s.objects.find(target) : nullptr;
-    if (!referent || !referent->external)
+    if (!referent || !referent->external) {
+      // Nor would it die while what goes on there is recorded.
+      s.breaks.asksSegments = true;
       s.end(ReasonKind::ObjectIdentity,
             "a weak reference to what the call made");
+    }
     return ResultKind::Known;
   }
   static PyObject *name = PyUnicode_InternFromString("referent");

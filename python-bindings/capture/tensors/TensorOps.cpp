@@ -115,6 +115,33 @@ bool autocastComesFirst(const c10::OperatorHandle &handle,
   return false;
 }
 
+/// Its parts are recorded; null where that is all.
+std::unique_ptr<at::ObserverContext>
+beginComposite(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
+               const std::string &name, const PyjitOperatorFacts &facts,
+               const std::vector<c10::IValue> &inputs) {
+  Recording &recording = impl.recording;
+  if (facts.readsDataUnsaid) {
+    HoldLock lock;
+    recording.end(ReasonKind::Operator,
+                  name + ": it reads what an operand holds");
+    return nullptr;
+  }
+  // A constant margin is handed on as it was given.
+  if (OperatorUse *use = recording.scalars.use();
+      use && name != operators::aten::pad) {
+    HoldLock lock;
+    use->composite |= !followRate(recording, facts, handle.schema(), inputs);
+  }
+  if (!recording.sizes.followed)
+    return nullptr;
+  HoldLock lock;
+  auto operation = std::make_unique<TensorRecorder::Impl::Operation>(handle);
+  operation->composite = true;
+  impl.composites.begin(name, facts, inputs);
+  return operation;
+}
+
 } // namespace
 
 std::unique_ptr<at::ObserverContext>
@@ -165,7 +192,6 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   // With a number of classes given, the result's shape follows from it.
   bool oneHot = name == operators::aten::one_hot && copies.size() == 2 &&
                 copies[1].isInt() && copies[1].toInt() > 0;
-  bool sizes = recording.sizes.followed;
   bool whole =
       facts.keptWhole || oneHot || composites.keepsWhole(name, facts, copies);
   if (facts.keptOnDevice && drawsNumbers(*handle, facts, copies))
@@ -175,21 +201,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
     whole = pyjitOperatorDifferentiable(view(name)) &&
             (!drawsNumbers(*handle, facts, copies) ||
              drawsInAttention(name, copies));
-  if (composite && (!whole || training)) {
-    // A constant margin is handed on as it was given.
-    if (OperatorUse *use = recording.scalars.use();
-        use && name != operators::aten::pad) {
-      HoldLock lock;
-      use->composite |= !followRate(recording, facts, handle->schema(), copies);
-    }
-    if (!sizes)
-      return nullptr; // its parts are recorded
-    HoldLock lock;
-    auto operation = std::make_unique<Operation>(*handle);
-    operation->composite = true;
-    composites.begin(name, facts, copies);
-    return operation;
-  }
+  if (composite && (!whole || training))
+    return beginComposite(*this, *handle, name, facts, copies);
   if (training && !asStatisticsUpdate(handle, name, copies)) {
     HoldLock lock;
     recording.end(ReasonKind::Operator,
