@@ -174,7 +174,9 @@ typedef enum PyjitGuardOp {
                             //   method __func__ __self__; partial func args
                             //   keywords; slice and range start stop step;
                             //   range_iterator next step left, alone (nobody
-                            //   else holds it; these are new objects);
+                            //   else holds it; these are new objects); other
+                            //   iterators position count strict alone
+                            //   (likewise), container inner0 inner1 ...;
                             //   property fget; mappingproxy mapping; ...
   PYJIT_GUARD_GRAD = 16,    // dst = tensor a's gradient, or None
   PYJIT_GUARD_DATA = 17,    // dst = the number that tensor a holds: one element
@@ -317,11 +319,15 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_RANGE_ITERATOR = 19, // dst = iterator of a range: the number that
                                   //   comes next, step, how many are left:
                                   //   lists[a .. a+3)
-  PYJIT_MOCK_TOKEN = 17, // context variable lists[a] is set to lists[a+1];
-                         //   dst = what takes it back
-  PYJIT_MOCK_ITEM = 15,  // dst = the float, int or bool that the 0-dim
-                         //   tensor lists[a] holds
-  PYJIT_MOCK_CELL = 16,  // dst = closure cell that holds register lists[a]
+  PYJIT_MOCK_ITERATOR = 20, // dst = iterator of type object imm: container
+                            //   lists[a], position lists[a+1] (a dict: how
+                            //   many are left); enumerate: iterator, number;
+                            //   zip: strict, then b-1 iterators
+  PYJIT_MOCK_TOKEN = 17,    // context variable lists[a] is set to lists[a+1];
+                            //   dst = what takes it back
+  PYJIT_MOCK_ITEM = 15,     // dst = the float, int or bool that the 0-dim
+                            //   tensor lists[a] holds
+  PYJIT_MOCK_CELL = 16,     // dst = closure cell that holds register lists[a]
 
   // Effects.
   PYJIT_MOCK_COPY_BACK = 32, // tensor a.copy_(tensor b), a is a guard

@@ -60,6 +60,12 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
       add(PYJIT_MOCK_SET_ATTR, 0, dst, use(value), out.pools.addConstant(name));
     return success();
   }
+  if (kind == "iterator") {
+    uint32_t list = addList(op.getElements());
+    add(PYJIT_MOCK_ITERATOR, define(op.getResult()), list, count,
+        *op.getExactType());
+    return success();
+  }
   if (kind == "dict") {
     uint32_t dst = define(op.getResult());
     add(PYJIT_MOCK_DICT, dst, 0);

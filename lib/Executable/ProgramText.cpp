@@ -83,6 +83,7 @@ constexpr Form mockForms[] = {
     {PYJIT_MOCK_SLICE, "SLICE", "dl"},
     {PYJIT_MOCK_RANGE, "RANGE", "dl"},
     {PYJIT_MOCK_RANGE_ITERATOR, "RANGE_ITERATOR", "dl"},
+    {PYJIT_MOCK_ITERATOR, "ITERATOR", "dil"},
     {PYJIT_MOCK_METHOD, "METHOD", "dl"},
     {PYJIT_MOCK_SIZE, "SIZE", "dl"},
     {PYJIT_MOCK_CELL, "CELL", "dl"},

@@ -111,6 +111,7 @@ enum class ArgumentKind : char {
   Result,   ///< ... that the instruction of the graph break has just made
   Lifted,   ///< a number that the segment before followed
   Range,    ///< the only iterator of its range
+  Walk,     ///< one over a container, whose items a specialization knows
   Iterator, ///< another iterator of native code
   Object    ///< known by what it holds
 };

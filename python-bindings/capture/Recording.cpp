@@ -6,6 +6,7 @@
 #include "Recording.h"
 
 #include "breaks/Continuation.h"
+#include "objects/Iterators.h"
 #include "tensors/Tensors.h"
 
 using namespace pyjit::capture;
@@ -83,6 +84,10 @@ void Recording::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
         scalars.isLifted(AccessPath::argument(int(i)).then(
             AccessPath::Step::Field, "left"))) {
       scalars.followRange(*places[i], Py_ssize_t(i), names[i]);
+      continue;
+    }
+    if (!unseenPlaces.count(int(i)) && handsOutKnown(*this, *places[i])) {
+      takeOver(*this, *places[i], Py_ssize_t(i), names[i]);
       continue;
     }
     if (!unseenPlaces.count(int(i))) {

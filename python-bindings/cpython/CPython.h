@@ -92,6 +92,27 @@ PyObject *pyjitUniqueCopy(PyObject *value);
 /// Of a range's iterator: the number that comes next, the step, and how many
 /// are left. False for other objects.
 int pyjitRangeParts(PyObject *iterator, long *next, long *step, long *left);
+
+/// An iterator over a container, or over what other iterators hand on.
+typedef struct {
+  /// Of one over a list, a tuple, a text, a dict, or of `reversed`: what it
+  /// walks over, borrowed; else null.
+  PyObject *container;
+  /// The index that comes next; of a dict how many are left; of `enumerate` the
+  /// number that comes next.
+  Py_ssize_t position;
+  /// Of `enumerate` and `zip`: the iterators in it, borrowed.
+  PyObject *const *inner;
+  Py_ssize_t numInner;
+  int strict; ///< `zip(..., strict=True)`
+} PyjitIteratorParts;
+/// False for other objects, and for one that has run out or whose dict has
+/// changed.
+int pyjitIteratorParts(PyObject *iterator, PyjitIteratorParts *parts);
+/// The iterator of which `elements`, a tuple, are the parts: container and
+/// position, inner iterator and position, or `strict` and inner iterators. Runs
+/// no code of the program's. A new reference.
+PyObject *pyjitMakeIterator(PyTypeObject *type, PyObject *elements);
 /// Number of inline cache entries behind an opcode.
 int pyjitCacheEntries(int opcode);
 

@@ -64,6 +64,9 @@ class AccessPath:
     def is_field(self) -> bool:
         """Whether it leads to a field of an iterator."""
     @property
+    def is_position(self) -> bool:
+        """Whether it leads to where an iterator over a container stands."""
+    @property
     def begins_with_item(self) -> bool:
         """Whether its first step is to an element."""
 
@@ -211,8 +214,9 @@ class ArgumentKind(IntEnum):
     RESULT = 3
     LIFTED = 4
     RANGE = 5
-    ITERATOR = 6
-    OBJECT = 7
+    WALK = 6
+    ITERATOR = 7
+    OBJECT = 8
 
 class PlanAction(IntEnum):
     """What becomes of a continuation (capture/Recorder.h)."""
@@ -502,6 +506,10 @@ def call_disabled(function: Callable, args: tuple, kwargs: dict, /) -> Any:
 
 def measure_host(on: bool, /) -> None:
     """Whether hits note what they take beside the launch."""
+
+def iterator_position(iterator: object) -> tuple | None:
+    """Of an iterator over a container: its type's name, where it stands, and the container's length; of
+    ``enumerate`` and ``zip``: name, position, and those of the iterators in it. None for other objects."""
 
 def _take() -> tuple:
     """The state that a prologue puts in place."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from pyjit._C import AccessPath, ArgumentKind
+from pyjit._C import AccessPath, ArgumentKind, iterator_position
 
 # Specializations of a continuation that differ in what came of comparing a number.
 MAX_OUTCOMES = 4
@@ -35,6 +35,8 @@ def mark(kind: ArgumentKind, value: Any) -> Any:
         return type(value)  # nobody looks at it, and it may not like to be asked
     if kind == ArgumentKind.PINNED:
         return id(value)
+    if kind == ArgumentKind.WALK:
+        return iterator_position(value)
     if kind in _VALUES:
         return type(value), str(value) if type(value) is float else value
     if _is_plain(type(value)):
@@ -50,6 +52,14 @@ def _numbers_in(value: Any) -> Any:
     if type(value) is not tuple:
         return value if isinstance(value, int | float) else None
     return tuple(_numbers_in(element) for element in value)
+
+
+def _iterations(position: tuple | None) -> int:
+    """In how many places a loop may be that an iterator of this mark goes through."""
+    if position is None:
+        return 0
+    _, _, length = position
+    return length if isinstance(length, int) else min(map(_iterations, length))
 
 
 def _changed_sizes(path: AccessPath, before: Any, now: Any) -> set[AccessPath]:
@@ -162,9 +172,10 @@ class DynamicNumbers:
         # Lifted paths of each specialization, and those of them that the present call finds looked at.
         self._made_with: dict[Any, set[AccessPath]] = {}
         self._looked_at: set[AccessPath] = set()
-        # Of a continuation: marks of its latest arguments, and the numbers in tuples among them.
-        self._marks: dict[int, Any] = {}
-        self._held: dict[int, Any] = {}
+        # Of a continuation, by place in a loop: marks of its latest arguments, and the numbers in tuples
+        # among them.
+        self._marks: dict[tuple, Any] = {}
+        self._held: dict[tuple, Any] = {}
 
     def fix_sizes(self, why: str) -> None:
         """From now on there is a specialization for each size."""
@@ -199,6 +210,8 @@ class DynamicNumbers:
         again = False
         for specialization in specializations:
             changed = specialization.changed_numbers(args, kwargs)
+            if any(path.is_position for path in changed):
+                continue  # it is for another place in a loop
             again |= any(path in before for path in changed if not path.is_field)
             self._looked_at |= self._made_with.get(specialization, set()).intersection(
                 changed
@@ -220,21 +233,33 @@ class DynamicNumbers:
         for path in tuple(lifted):
             self.lifted |= path.seen_from(given, values)
 
-    def learn(self, arguments: Arguments, missed: bool, specializations: int) -> None:
+    def learn(
+        self,
+        arguments: Arguments,
+        missed: bool,
+        specializations: int,
+        positions: int = 0,
+    ) -> None:
         """Compares a continuation's arguments with its latest ones. ``missed``: its ``specializations``,
-        so many, did not answer."""
+        so many, did not answer. ``positions``: of how many places in a loop there may be one each."""
+        self.unseen |= {
+            i
+            for i, kind in enumerate(arguments.kinds)
+            if kind == ArgumentKind.WALK and _iterations(arguments.marks[i]) > positions
+        }
+        place = self.place(arguments)
         for i, (kind, value) in enumerate(zip(arguments.kinds, arguments.values)):
             path = AccessPath.of_argument(i)
-            before, now = self._marks.get(i), arguments.marks[i]
-            differs = i in self._marks and before != now
+            before, now = self._marks.get((place, i)), arguments.marks[i]
+            differs = (place, i) in self._marks and before != now
             if not self.fixed_sizes:
                 self.lifted |= _changed_sizes(path, before, now)
-            self._marks[i] = now
+            self._marks[place, i] = now
             if kind == ArgumentKind.RANGE:
                 self._learn_range(i, path, missed, specializations)
             elif kind == ArgumentKind.OBJECT and type(value) in (tuple, slice):
-                self._learn_tuple(i, value, missed, specializations)
-            else:
+                self._learn_tuple(i, place, value, missed, specializations)
+            elif kind != ArgumentKind.WALK:
                 self._learn_value(
                     i, path, kind, value, differs, missed, specializations
                 )
@@ -250,18 +275,30 @@ class DynamicNumbers:
             self.unseen.add(i)
         self.lifted |= numbers
 
+    def place(self, arguments: Arguments) -> tuple:
+        """The place in loops that the next specialization is for: where the iterators stand that it takes over."""
+        return tuple(
+            (i, arguments.marks[i])
+            for i, kind in enumerate(arguments.kinds)
+            if kind == ArgumentKind.WALK and i not in self.unseen
+        )
+
+    def pass_on(self, place: tuple) -> None:
+        """From now on, specializations only pass on the iterators that stand there."""
+        self.unseen |= {i for i, _ in place}
+
     def _learn_tuple(
-        self, i: int, value: Any, missed: bool, specializations: int
+        self, i: int, place: tuple, value: Any, missed: bool, specializations: int
     ) -> None:
         """Numbers in it that a specialization takes as inputs may be looked at all the same."""
         held = _numbers_in(value)
-        if missed and self._held.setdefault(i, held) != held:
+        if missed and self._held.setdefault((place, i), held) != held:
             looked_at = any(
                 path.argument == i and path.begins_with_item for path in self._looked_at
             )
             if looked_at or specializations >= MAX_OUTCOMES:
                 self.unseen.add(i)
-        self._held[i] = held
+        self._held[place, i] = held
 
     def _learn_value(
         self,

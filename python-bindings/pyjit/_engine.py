@@ -204,7 +204,7 @@ class Engine:
             raise CaptureError(describe_refusal(self.name, refused))
         if not self.settings.fullgraph and not self._backoff.may_observe(modes):
             return self._answer_in_eager(modes, args, kwargs)
-        if self._count_kinds() >= self.settings.recompile_limit:
+        if self._count_kinds() >= self.planner.room(self.settings.recompile_limit):
             self._reach_limit(args, kwargs)
             return self._answer_in_eager("limit", args, kwargs)
         if not _capture_lock.acquire(blocking=False):

@@ -3,13 +3,29 @@
 
 from __future__ import annotations
 
-from pyjit._C import Plan, PlanAction
-from pyjit._dynamic import Arguments, DynamicNumbers
+from typing import NamedTuple
+
+from pyjit._C import AccessPath, Plan, PlanAction
+from pyjit._dynamic import MAX_OUTCOMES, Arguments, DynamicNumbers
 
 # How often one monitored run records the same continuation.
 REPEATS = 3
 # How often a continuation is recorded once more for the branch that it stands behind.
 _MAX_JOINS = 16
+# So many times the limit of specializations is for a loop that hands out modules.
+_MAX_SHARES = 4
+
+
+class _Choice(NamedTuple):
+    """How the next specialization is made."""
+
+    unseen: tuple[int, ...]
+    inputs: set[AccessPath]
+    signature: tuple
+    recorded_in: int | None
+    """The run that has recorded one like it."""
+    likely: bool
+    """One like it is likely to answer."""
 
 
 class Planner:
@@ -27,6 +43,30 @@ class Planner:
         # has recorded it for nothing else.
         self._joins = 0
         self.joined_in = 0
+        # The places in a loop for which it was recorded.
+        self._places: set[tuple] = set()
+
+    def room(self, limit: int) -> int:
+        """How many specializations there may be: for a loop of several places, ``limit`` is for each of them,
+        within bounds."""
+        return limit * min(max(len(self._places), 1), _MAX_SHARES)
+
+    def _has_room(self, place: tuple, made: int, limit: int) -> bool:
+        """Whether there may be one more for this place in a loop. The last ones are for all places."""
+        if place not in self._places and len(self._places) >= limit - MAX_OUTCOMES:
+            return False
+        return made < self.room(limit) - MAX_OUTCOMES
+
+    def _choose(
+        self, arguments: Arguments, missed: bool, specializations: int
+    ) -> _Choice:
+        unseen, inputs = self.numbers.choose(arguments)
+        signature = self.numbers.signature(arguments, unseen, inputs)
+        # A recording that is part of something larger has no specialization of its own.
+        recorded_in = self._recorded_in.get(signature)
+        answers = specializations or recorded_in == self._run
+        likely = recorded_in is not None and not missed and bool(answers)
+        return _Choice(unseen, inputs, signature, recorded_in, likely)
 
     def plan(
         self,
@@ -49,27 +89,35 @@ class Planner:
         # What has a specialization that is likely to hit gets another when it has missed.
         missed = first and self.missed
         self.missed = False
-        self.numbers.learn(arguments, missed, specializations)
+        positions = max(limit - MAX_OUTCOMES, 0)
+        kinds = -(-specializations // max(len(self._places), 1))
+        self.numbers.learn(arguments, missed, kinds, positions)
         if lifted:
             paths, given = lifted
             self.numbers.take_over(paths, given, arguments.values)
-        unseen, inputs = self.numbers.choose(arguments)
-        signature = self.numbers.signature(arguments, unseen, inputs)
-        # A recording that is part of something larger has no specialization of its own.
-        recorded_in = self._recorded_in.get(signature)
-        answers = specializations or recorded_in == self._run
-        likely = recorded_in is not None and not missed and answers
+        choice = self._choose(arguments, missed, specializations)
+        place = self.numbers.place(arguments)
+        made = specializations + self._repeats
+        if place and not choice.likely and not self._has_room(place, made, limit):
+            self.numbers.pass_on(place)
+            place = ()
+            choice = self._choose(arguments, missed, specializations)
+        unseen, inputs, signature, recorded_in, likely = choice
         # What is in front of the branch is new, and can only be joined with what goes on from it.
         joins = likely and recorded_in != self._run and behind_branch
         joins &= self._joins < _MAX_JOINS
+        # A loop with a graph break in it comes by once in each iteration.
+        repeats = max(positions, REPEATS) if place else REPEATS
         if (
             (likely and not joins)
             or not may_observe
-            or self._repeats >= REPEATS
-            or specializations + self._repeats >= limit
+            or self._repeats >= repeats
+            or made >= self.room(limit)
         ):
             return Plan((PlanAction.RECORDED, (), (), False, False))
         self._recorded_in[signature] = self._run
+        if place:
+            self._places.add(place)
         self._repeats += 1
         self._joins += joins
         if self._repeats == 1 or not joins:

@@ -277,8 +277,9 @@ def log(engine: Engine, specialization: Any) -> None:
 def _log_text(engine: Engine, specialization: Any, topic: str) -> str:
     compiled = engine.compiled
     if topic == "cache":
+        most = engine.planner.room(engine.settings.recompile_limit)
         return (
-            f"specialization {len(compiled.specializations)} of at most {engine.settings.recompile_limit}: {specialization.guards} guards, "
+            f"specialization {len(compiled.specializations)} of at most {most}: {specialization.guards} guards, "
             f"compiled in {1e3 * sum(seconds for _, seconds in specialization.stages()):.1f} ms; "
             f"{compiled.hits} hits and {compiled.misses} misses so far"
         )

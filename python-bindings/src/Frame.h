@@ -54,6 +54,8 @@ struct Frame {
   std::vector<Reference> dropped;
   std::string error;
   std::chrono::nanoseconds launchTime{0}; ///< where it is measured
+  /// Somebody asks why a call was not answered, and holds its arguments, too.
+  bool asked = false;
 
   Frame() = default;
   Frame(const Frame &) = delete;

@@ -322,7 +322,7 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
   case PYJIT_GUARD_ATTR:
     return put(readAttribute(a, constant(), constants.hash(inst.b)));
   case PYJIT_GUARD_DICT:
-    return put(instanceDict(a));
+    return put(ownDict(a));
   case PYJIT_GUARD_ITEM:
     return put(PyDict_Check(a) ? readKey(a, constant(), constants.hash(inst.b))
                                : readIndex(a, inst.imm));
@@ -360,7 +360,7 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
     return put(found);
   }
   case PYJIT_GUARD_FIELD:
-    if (PyObject *made = readRange(a, constant())) {
+    if (PyObject *made = readIteratorNumber(a, constant(), frame.asked)) {
       frame.dropped.push_back(Reference::steal(made));
       return put(made);
     }

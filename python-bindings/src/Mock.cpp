@@ -140,6 +140,7 @@ void Mock::findExternals() {
     case PYJIT_MOCK_FROZENSET:
     case PYJIT_MOCK_SIZE:
     case PYJIT_MOCK_NEW:
+    case PYJIT_MOCK_ITERATOR:
       useList(inst.a, inst.b);
       break;
     case PYJIT_MOCK_FUNCTION:
@@ -462,6 +463,19 @@ static PyObject *makeRangeIterator(PyObject *next, PyObject *step,
   return iterator;
 }
 
+/// One over a container, or over what others hand on.
+PyObject *Mock::makeIterator(const PyjitInst &inst,
+                             const std::vector<PyObject *> &registers) const {
+  PyObject *elements = makeTuple(registers, inst.a, inst.b);
+  if (!elements)
+    return nullptr;
+  PyObject *type = constants.object(inst.imm);
+  PyObject *iterator =
+      pyjitMakeIterator(reinterpret_cast<PyTypeObject *>(type), elements);
+  Py_DECREF(elements);
+  return iterator;
+}
+
 bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   auto put = [&](PyObject *value) {
     registers[inst.dst] = value;
@@ -503,6 +517,8 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
         element(2), nullptr));
   case PYJIT_MOCK_RANGE_ITERATOR:
     return put(makeRangeIterator(element(0), element(1), element(2)));
+  case PYJIT_MOCK_ITERATOR:
+    return put(makeIterator(inst, registers));
   case PYJIT_MOCK_CELL:
     return put(PyCell_New(element(0)));
   case PYJIT_MOCK_FUNCTION:

@@ -43,6 +43,8 @@ private:
   bool step(const PyjitInst &inst, std::vector<PyObject *> &registers);
   bool write(const PyjitInst &inst, std::vector<PyObject *> &registers);
   static PyObject *makeNumber(PyObject *tensor);
+  PyObject *makeIterator(const PyjitInst &inst,
+                         const std::vector<PyObject *> &registers) const;
   PyObject *makeInstance(const PyjitInst &inst,
                          const std::vector<PyObject *> &registers) const;
   PyObject *makeTuple(const std::vector<PyObject *> &registers, uint32_t first,

@@ -135,7 +135,7 @@ AccessPath Guards::pathOf(uint32_t reg) const {
     return pathOf(inst.a).then(Step::Item, int64_t(inst.imm));
   case PYJIT_GUARD_CELL:
     return pathOf(inst.a).then(Step::Cell, int64_t(inst.imm));
-  case PYJIT_GUARD_FIELD: { // of a bound method, of a range's iterator
+  case PYJIT_GUARD_FIELD: { // of a bound method, of an iterator
     PyObject *key = constants.constant(inst.b);
     auto is = [&](const char *name) {
       return PyUnicode_Check(key) &&
@@ -143,7 +143,11 @@ AccessPath Guards::pathOf(uint32_t reg) const {
     };
     if (is("__self__"))
       return named(inst.a, Step::Attr);
-    return is("next") || is("left") ? named(inst.a, Step::Field) : AccessPath();
+    const char *text = PyUnicode_AsUTF8(key);
+    bool inner = text && !std::strncmp(text, "inner", 5);
+    return inner || is("next") || is("left") || is("position")
+               ? named(inst.a, Step::Field)
+               : AccessPath();
   }
   default:
     return {};

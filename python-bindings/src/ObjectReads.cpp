@@ -9,6 +9,7 @@
 #include <structmember.h>
 #include <torch/csrc/Device.h>
 
+#include <cstdlib>
 #include <cstring>
 
 namespace pyjit::python {
@@ -19,6 +20,16 @@ PyObject *instanceDict(PyObject *object) {
     return nullptr;
   PyObject **dict = _PyObject_GetDictPtr(object);
   return dict ? *dict : nullptr;
+}
+
+PyObject *ownDict(PyObject *object) {
+  PyObject *dict = instanceDict(object);
+  if (dict || PyType_Check(object) || !_PyObject_GetDictPtr(object))
+    return dict;
+  PyObject *made = PyObject_GenericGetDict(object, nullptr);
+  PyErr_Clear();
+  Py_XDECREF(made); // the object keeps it
+  return made;
 }
 
 PyObject *readKey(PyObject *dict, PyObject *key, Py_hash_t hash) {
@@ -119,20 +130,53 @@ static PyObject *numpyItem(PyObject *object) {
   return item;
 }
 
-PyObject *readRange(PyObject *iterator, PyObject *name) {
-  long next, step, left;
-  if (!pyjitRangeParts(iterator, &next, &step, &left))
-    return nullptr;
+static PyObject *readWalk(PyObject *iterator, PyObject *name, bool held) {
+  PyjitIteratorParts parts;
   auto is = [&](const char *text) {
     return PyUnicode_CompareWithASCIIString(name, text) == 0;
   };
-  PyObject *made = is("next")    ? PyLong_FromLong(next)
-                   : is("step")  ? PyLong_FromLong(step)
-                   : is("left")  ? PyLong_FromLong(left)
-                   : is("alone") ? PyBool_FromLong(Py_REFCNT(iterator) == 1)
-                                 : nullptr;
+  // Most fields are others' and asked for more often.
+  if (!(is("position") || is("count") || is("strict") || is("alone")) ||
+      !pyjitIteratorParts(iterator, &parts))
+    return nullptr;
+  return is("alone")      ? PyBool_FromLong(held || Py_REFCNT(iterator) == 1)
+         : is("position") ? PyLong_FromSsize_t(parts.position)
+         : is("count")    ? PyLong_FromSsize_t(parts.numInner)
+                          : PyLong_FromLong(parts.strict);
+}
+
+PyObject *readIteratorNumber(PyObject *iterator, PyObject *name, bool held) {
+  long next, step, left;
+  if (!pyjitRangeParts(iterator, &next, &step, &left)) {
+    PyObject *made = readWalk(iterator, name, held);
+    PyErr_Clear();
+    return made;
+  }
+  auto is = [&](const char *text) {
+    return PyUnicode_CompareWithASCIIString(name, text) == 0;
+  };
+  PyObject *made = is("next")   ? PyLong_FromLong(next)
+                   : is("step") ? PyLong_FromLong(step)
+                   : is("left") ? PyLong_FromLong(left)
+                   : is("alone")
+                       ? PyBool_FromLong(held || Py_REFCNT(iterator) == 1)
+                       : nullptr;
   PyErr_Clear();
   return made;
+}
+
+/// What an iterator walks over, or the i-th of the iterators in it.
+static PyObject *readIteratorPart(PyObject *iterator, PyObject *name) {
+  PyjitIteratorParts parts;
+  if (!pyjitIteratorParts(iterator, &parts))
+    return nullptr;
+  if (PyUnicode_CompareWithASCIIString(name, "container") == 0)
+    return parts.container;
+  const char *text = PyUnicode_AsUTF8(name);
+  if (!text || std::strncmp(text, "inner", 5))
+    return nullptr;
+  long index = std::strtol(text + 5, nullptr, 10);
+  return index < parts.numInner ? parts.inner[index] : nullptr;
 }
 
 PyObject **fieldPlace(PyObject *object, PyObject *name) {
@@ -172,6 +216,8 @@ PyObject *readField(PyObject *object, PyObject *name) {
   };
   if (PyObject **place = fieldPlace(object, name))
     return *place;
+  if (PyObject *part = readIteratorPart(object, name))
+    return part;
   if (PyFunction_Check(object) && is("__annotations__")) {
     PyObject *annotations =
         reinterpret_cast<PyFunctionObject *>(object)->func_annotations;

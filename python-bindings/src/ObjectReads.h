@@ -16,6 +16,9 @@ namespace pyjit::python {
 
 /// `object.__dict__` as stored, not as a property may pretend.
 PyObject *instanceDict(PyObject *object);
+/// Likewise; one that has none yet, as a file of Python's, gets an empty one,
+/// which can be watched.
+PyObject *ownDict(PyObject *object);
 /// The entry of `object.__dict__`.
 PyObject *readAttribute(PyObject *object, PyObject *name, Py_hash_t hash);
 /// The entry of a dict (or of a subclass, by dict's own lookup).
@@ -30,9 +33,12 @@ PyObject **slotPlace(PyObject *object, PyObject *name);
 PyMemberDef *slotMember(PyObject *object, PyObject *name);
 /// A read-only C field: method.__func__, partial.args, slice.start, ...
 PyObject *readField(PyObject *object, PyObject *name);
-/// A field of a range's iterator: `next`, `step`, `left`, and `alone`, whether
-/// nobody but its holder refers to it. A new reference; null for other objects.
-PyObject *readRange(PyObject *iterator, PyObject *name);
+/// A number of an iterator: of a range `next`, `step` and `left`; of a
+/// container (cpython/CPython.h: PyjitIteratorParts) `position`, `count` and
+/// `strict`; and `alone`, whether nobody but its holder refers to it (`held`:
+/// who asks does). A new reference; null for other objects and fields.
+PyObject *readIteratorNumber(PyObject *iterator, PyObject *name,
+                             bool held = false);
 /// Where the name of a function or type is kept; null for other fields.
 PyObject **fieldPlace(PyObject *object, PyObject *name);
 /// The i-th cell of a function's closure.

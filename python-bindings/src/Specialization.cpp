@@ -143,7 +143,9 @@ PyObject *Specialization::failedGuard(PyObject *const *args, Py_ssize_t nargs,
   if (!(DispatchState::current() == dispatch))
     return Py_BuildValue("(iO)", -2, Py_None);
   std::unique_ptr<Frame> frame = takeFrame();
+  frame->asked = true;
   PyObject *failure = guards->firstFailure(*frame, args, nargs);
+  frame->asked = false;
   giveFrame(std::move(frame));
   return failure;
 }

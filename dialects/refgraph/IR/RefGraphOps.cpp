@@ -416,6 +416,12 @@ LogicalResult CreateOp::verify() {
       return emitOpError("has both elements and items");
     return success();
   }
+  if (kind == "iterator") {
+    if (!getExactType() || getElements().empty() || !getItems().empty() ||
+        !getEntries().empty())
+      return emitOpError("of an iterator needs its type and its parts");
+    return success();
+  }
   if (getExactType() || !getEntries().empty())
     return emitOpError("of kind '")
            << kind << "': only an instance has a type and attributes";

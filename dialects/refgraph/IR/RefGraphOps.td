@@ -584,7 +584,9 @@ def RefGraph_CreateOp : RefGraph_Op<"create", [AttrSizedOperandSegments]> {
   let description = [{
     Kinds: tuple, list, set, frozenset, dict, slice (start, stop, step), range
     (likewise), range_iterator (the number that comes next, step, how many are
-    left), method (function, self), size (torch.Size), cell (contents),
+    left), iterator (of type object N: container and position, of a dict how
+    many are left; `enumerate`: iterator and number; `zip`: strict and
+    iterators), method (function, self), size (torch.Size), cell (contents),
     instance (of object N, without `__init__`).
 
     ```mlir

@@ -4,6 +4,7 @@
 #include "breaks/CaptureTypes.h"
 
 #include "Recording.h"
+#include "objects/Iterators.h"
 
 #include <initializer_list>
 
@@ -212,12 +213,26 @@ bool addEnum(PyObject *module, const char *name, const char *members) {
   return ok;
 }
 
+PyObject *positionOf(PyObject *, PyObject *iterator) {
+  return iteratorPosition(iterator);
+}
+
+PyMethodDef functions[] = {
+    {"iterator_position", positionOf, METH_O,
+     "Of an iterator over a container: its type's name, where it stands, and "
+     "the container's length; of ``enumerate`` and ``zip``: name, position, "
+     "and "
+     "those of the iterators in it. None for other objects."},
+    {nullptr, nullptr, 0, nullptr}};
+
 } // namespace
 
 bool pyjit::capture::addCaptureTypes(PyObject *module) {
-  if (!addAccessPathType(module) ||
-      !addEnum(module, "ArgumentKind",
-               "OPAQUE PINNED VALUE RESULT LIFTED RANGE ITERATOR OBJECT") ||
+  if (PyModule_AddFunctions(module, functions) < 0 ||
+      !addAccessPathType(module) ||
+      !addEnum(
+          module, "ArgumentKind",
+          "OPAQUE PINNED VALUE RESULT LIFTED RANGE WALK ITERATOR OBJECT") ||
       !addEnum(module, "PlanAction", "RECORD RECORDED STOP") ||
       !addEnum(module, "ReasonKind", kReasonNames) ||
       !addEnum(module, "SegmentKind", "PREFIX TRUE FALSE REST") ||

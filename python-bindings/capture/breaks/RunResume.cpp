@@ -12,6 +12,7 @@
 #include "breaks/CaptureTypes.h"
 #include "breaks/Continuation.h"
 #include "breaks/Run.h"
+#include "objects/Iterators.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
@@ -133,6 +134,7 @@ PyObject *Run::askPlanner(Recording &next,
   PyObject *values = PyTuple_New(places.size());
   for (size_t i = 0; i < places.size(); ++i) {
     PyObject *object = *places[i];
+    bool walk = Py_REFCNT(object) == 1 && handsOutKnown(next, object);
     PyTuple_SET_ITEM(values, i, Py_NewRef(object));
     bool result = i + 1 == depth; // of the instruction of the graph break
     // No specialization can look at a nested or a sparse tensor.
@@ -144,6 +146,7 @@ PyObject *Run::askPlanner(Recording &next,
              : followed.count(object)        ? Kind::Lifted
              : isValue(object)          ? (result ? Kind::Result : Kind::Value)
              : isOwnRange(places, i)    ? Kind::Range
+             : walk                     ? Kind::Walk
              : isNativeIterator(object) ? Kind::Iterator
              : !next.objects.isTensor(object) && next.objects.shouldPin(object)
                  ? Kind::Pinned

@@ -246,6 +246,8 @@ PyGetSetDef getset[] = {
      "Whether it leads to a size of a tensor.", nullptr},
     {"is_field", ask<&AccessPath::isField>, nullptr,
      "Whether it leads to a field of an iterator.", nullptr},
+    {"is_position", ask<&AccessPath::isPosition>, nullptr,
+     "Whether it leads to where an iterator over a container stands.", nullptr},
     {"begins_with_item", ask<&AccessPath::beginsWithItem>, nullptr,
      "Whether its first step is to an element.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

@@ -28,7 +28,7 @@ public:
     Item,  ///< `[index]`
     Entry, ///< `[key]`, of a dict, by a key that is known by identity
     Cell,  ///< the contents of a closure's cell
-    Field, ///< what CPython keeps in C: "next" and "left" of a range's iterator
+    Field, ///< what CPython keeps in C, of an iterator
     Size   ///< of a tensor's dimension
   };
 
@@ -51,6 +51,9 @@ public:
   int getArgument() const { return number; }
   bool isSize() const { return endsWith(Step::Size); }
   bool isField() const { return endsWith(Step::Field); }
+  bool isPosition() const {
+    return isField() && steps.back().name == "position";
+  }
   /// Whether its first step is to an element.
   bool beginsWithItem() const {
     return !steps.empty() && steps[0].step == Step::Item;

@@ -227,9 +227,67 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
   } else if (isPlainInstance(object) || isStructSequence(object)) {
     describeInstance(object, made);
   } else {
-    return " made by the call";
+    return describeIterator(object, made);
   }
   return nullptr;
+}
+
+/// What it walks over, and where it stands: see objects/Iterators.cpp.
+const char *EscapeWalk::describeIterator(PyObject *object, Creation &made) {
+  PyjitIteratorParts parts;
+  if (!pyjitIteratorParts(object, &parts))
+    return " made by the call";
+  auto number = [&](Py_ssize_t value) {
+    PyObject *made = PyLong_FromSsize_t(value);
+    s.objects.keep(made);
+    Py_DECREF(made);
+    return s.objects.addConstant(made);
+  };
+  made.kind = "iterator";
+  made.exactType =
+      some(s.objects.pin(reinterpret_cast<PyObject *>(Py_TYPE(object)))->index);
+  if (parts.container) {
+    if (const char *why = whyNotWalked(parts.container))
+      return why;
+    made.elements = {value(parts.container), number(parts.position)};
+    return nullptr;
+  }
+  std::vector<PyjitValue> inner;
+  for (Py_ssize_t i = 0; i < parts.numInner && !s.ended(); ++i)
+    inner.push_back(innerIterator(parts.inner[i]));
+  // Where the one in it cannot leave, the next run breaks in front of both.
+  if (s.ended() && !s.breaks.allocationSites.count(s.breaks.refused))
+    s.breaks.refused = object;
+  if (Py_IS_TYPE(object, &PyEnum_Type)) {
+    made.elements = inner;
+    made.elements.push_back(number(parts.position));
+  } else {
+    made.elements = {s.objects.addConstant(parts.strict ? Py_True : Py_False)};
+    made.elements.insert(made.elements.end(), inner.begin(), inner.end());
+  }
+  return nullptr;
+}
+
+/// An iterator counts a dict's entries: these are to be what they are now when
+/// it is made.
+const char *EscapeWalk::whyNotWalked(PyObject *container) {
+  if (open.count(container))
+    return " over what holds it";
+  Node *node = s.objects.find(container);
+  if (!PyDict_Check(container) || !node || !node->external)
+    return nullptr;
+  bool changed = node->owned || node->dictOf || node->addedItems ||
+                 (node->writtenItems && PyDict_GET_SIZE(node->writtenItems));
+  return changed ? " over a dict that the call has changed" : nullptr;
+}
+
+/// One that `enumerate` or `zip` has made itself has no node: nobody else can
+/// hold it.
+PyjitValue EscapeWalk::innerIterator(PyObject *iterator) {
+  if (s.objects.find(iterator) || s.objects.unseen.count(iterator))
+    return value(iterator);
+  return Py_REFCNT(iterator) == 1 ? create(iterator)
+                                  : refuse(iterator, " of unknown origin");
 }
 
 const char *EscapeWalk::describeToken(PyObject *token, Creation &made) {
@@ -276,6 +334,7 @@ PyjitValue EscapeWalk::createCyclic(PyObject *object) {
   empty.kind = PyDict_Check(object) ? "dict" : "list";
   PyjitValue made = add(empty, s.objects.irType(object));
   done[object] = made;
+  open.insert(object);
   if (PyDict_Check(object)) {
     PyObject *key, *item;
     Py_ssize_t position = 0;
@@ -292,6 +351,7 @@ PyjitValue EscapeWalk::createCyclic(PyObject *object) {
       s.add(PyjitAppendOp{.holder = made, .value = held});
     }
   }
+  open.erase(object);
   return made;
 }
 

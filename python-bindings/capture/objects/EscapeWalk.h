@@ -51,6 +51,9 @@ private:
   const char *describeToken(PyObject *token, Creation &made);
   void describeFunction(PyObject *object, Creation &made);
   void describeInstance(PyObject *object, Creation &made);
+  const char *describeIterator(PyObject *object, Creation &made);
+  const char *whyNotWalked(PyObject *container);
+  PyjitValue innerIterator(PyObject *iterator);
   void describeList(Creation &made, const char *kind,
                     const std::vector<PyObject *> &elements);
 

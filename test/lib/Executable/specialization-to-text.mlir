@@ -137,6 +137,25 @@ refgraph.trace @range {
   refgraph.leave %made : !refgraph.obj<"range_iterator">
 }
 
+// An iterator over a list, in an enumerate: likewise, with what they walk over.
+// CHECK-LABEL: @enumerate
+// CHECK:         r[[INNER:[0-9]+]] = FIELD r{{[0-9]+}} "inner0"
+// CHECK:         r[[LIST:[0-9]+]] = FIELD r[[INNER]] "container"
+// CHECK:         r[[WALK:[0-9]+]] = ITERATOR 3 [r[[LIST]], r[[TWO:[0-9]+]]]
+// CHECK-NEXT:    r[[MADE:[0-9]+]] = ITERATOR 1 [r[[WALK]], r[[TWO]]]
+// CHECK-NEXT:    RETURN r[[MADE]]
+refgraph.trace @enumerate {
+  %e = refgraph.external
+  %i = refgraph.get %e arg(0, "") type(1) : !refgraph.obj<"enumerate">
+  %at = refgraph.get %i field("position") equals(1) : !refgraph.obj<"enumerate"> -> !refgraph.obj<"int">
+  %w = refgraph.get %i field("inner0") type(3) : !refgraph.obj<"enumerate"> -> !refgraph.obj<"list_iterator">
+  %l = refgraph.get %w field("container") type(2) : !refgraph.obj<"list_iterator"> -> !refgraph.obj<"list">
+  %two = refgraph.constant 2
+  %walk = refgraph.create "iterator" type(3) [%l, %two] : (!refgraph.obj<"list">, !refgraph.obj<"int">) -> !refgraph.obj<"list_iterator">
+  %made = refgraph.create "iterator" type(1) [%walk, %two] : (!refgraph.obj<"list_iterator">, !refgraph.obj<"int">) -> !refgraph.obj<"enumerate">
+  refgraph.leave %made : !refgraph.obj<"enumerate">
+}
+
 // A number that the graph computes is made an object behind it.
 // CHECK-LABEL: @item
 // CHECK:         r2 = ITEM [r1]

@@ -167,6 +167,15 @@ refgraph.trace @f {
 
 refgraph.trace @f {
   %l = refgraph.constant 2
+  // expected-error@+1 {{of an iterator needs its type and its parts}}
+  %i = refgraph.create "iterator" [%l, %l] : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"list_iterator">
+  refgraph.leave %i : !refgraph.obj<"list_iterator">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.constant 2
   // expected-error@+1 {{of kind 'slice' takes 3 elements, not 1}}
   %i = refgraph.create "slice" [%l] : (!refgraph.obj<"int">) -> !refgraph.obj<"slice">
   refgraph.leave %i : !refgraph.obj<"slice">

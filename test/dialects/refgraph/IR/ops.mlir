@@ -133,6 +133,8 @@ refgraph.trace @writes attributes {source = "f.py"} {
   refgraph.delete %token slot("value") : !refgraph.obj<"_contextvars.Token">
   // CHECK: refgraph.create "range_iterator" [%{{.*}}, %{{.*}}, %{{.*}}] : (
   %range = refgraph.create "range_iterator" [%two, %two, %two] : (!refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"range_iterator">
+  // CHECK: refgraph.create "iterator" type(7) [%{{.*}}, %{{.*}}] : (
+  %walk = refgraph.create "iterator" type(7) [%d, %two] : (!refgraph.obj<"dict">, !refgraph.obj<"int">) -> !refgraph.obj<"dict_keyiterator">
   // CHECK: refgraph.create "number" [%{{.*}}] : (!refgraph.tensor<[], [], f64, "cpu">) -> !refgraph.obj<"float">
   %z = refgraph.tensor_op "aten::zeros"([], 7 : i64, none, none, none) : () -> !refgraph.tensor<[], [], f64, "cpu">
   %num = refgraph.create "number" [%z] : (!refgraph.tensor<[], [], f64, "cpu">) -> !refgraph.obj<"float">
