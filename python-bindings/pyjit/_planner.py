@@ -45,6 +45,8 @@ class Planner:
         self.joined_in = 0
         # The places in a loop for which it was recorded.
         self._places: set[tuple] = set()
+        # How often one that was recorded for a place did not answer there.
+        self._in_vain = 0
 
     def room(self, limit: int) -> int:
         """How many specializations there may be: for a loop of several places, ``limit`` is for each of them,
@@ -98,7 +100,10 @@ class Planner:
         choice = self._choose(arguments, missed, specializations)
         place = self.numbers.place(arguments)
         made = specializations + self._repeats
-        if place and not choice.likely and not self._has_room(place, made, limit):
+        if place and missed and choice.recorded_in is not None:
+            self._in_vain += 1  # somebody else may hold the iterator
+        crowded = not choice.likely and not self._has_room(place, made, limit)
+        if place and (crowded or self._in_vain >= MAX_OUTCOMES):
             self.numbers.pass_on(place)
             place = ()
             choice = self._choose(arguments, missed, specializations)

@@ -103,6 +103,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
     if (isContinuation(callable)) {
       Entry entry = entryOf(callable);
       waiting.push_back({nullptr, entry.code, -1, {entry.offset}});
+      arguments.insert(given.begin(), given.end());
       recordedAll = false;
     } else {
       recording = std::make_unique<Recording>(request.context, request.name,

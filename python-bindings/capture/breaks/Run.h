@@ -127,6 +127,8 @@ private:
   /// Jumps on data (of original code) that segments of this run end at.
   std::vector<std::pair<PyCodeObject *, int>> branches;
   PyObject *handled = nullptr; ///< the exception handled around the call
+  /// Of a run that begins at a continuation: what it is given.
+  std::set<PyObject *> arguments;
   std::set<PyObject *> opaque; ///< passed through segments of this run unseen
   /// Numbers that the segment before followed.
   std::set<PyObject *> followed;

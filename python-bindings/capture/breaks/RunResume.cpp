@@ -117,9 +117,9 @@ static bool mayDieSeen(const std::vector<PyObject **> &places) {
   });
 }
 
-/// An iterator of a range that has one place among what the frame hands over.
-static bool isOwnRange(const std::vector<PyObject **> &places, size_t i) {
-  return Py_IS_TYPE(*places[i], &PyRangeIter_Type) &&
+/// An iterator that has one place among what the frame hands over.
+static bool isOwnIterator(const std::vector<PyObject **> &places, size_t i) {
+  return isNativeIterator(*places[i]) &&
          std::count_if(places.begin(), places.end(), [&](PyObject **place) {
            return *place == *places[i];
          }) == 1;
@@ -134,7 +134,9 @@ PyObject *Run::askPlanner(Recording &next,
   PyObject *values = PyTuple_New(places.size());
   for (size_t i = 0; i < places.size(); ++i) {
     PyObject *object = *places[i];
-    bool walk = Py_REFCNT(object) == 1 && handsOutKnown(next, object);
+    bool own = isOwnIterator(places, i);
+    // Who calls a continuation holds its arguments, too.
+    bool alone = Py_REFCNT(object) == 1 || arguments.count(object);
     PyTuple_SET_ITEM(values, i, Py_NewRef(object));
     bool result = i + 1 == depth; // of the instruction of the graph break
     // No specialization can look at a nested or a sparse tensor.
@@ -144,10 +146,10 @@ PyObject *Run::askPlanner(Recording &next,
     kinds +=
         char(opaque.count(object) || foreign ? Kind::Opaque
              : followed.count(object)        ? Kind::Lifted
-             : isValue(object)          ? (result ? Kind::Result : Kind::Value)
-             : isOwnRange(places, i)    ? Kind::Range
-             : walk                     ? Kind::Walk
-             : isNativeIterator(object) ? Kind::Iterator
+             : isValue(object) ? (result ? Kind::Result : Kind::Value)
+             : own && Py_IS_TYPE(object, &PyRangeIter_Type) ? Kind::Range
+             : own && alone && handsOutKnown(next, object)  ? Kind::Walk
+             : isNativeIterator(object)                     ? Kind::Iterator
              : !next.objects.isTensor(object) && next.objects.shouldPin(object)
                  ? Kind::Pinned
                  : Kind::Object);
