@@ -213,6 +213,55 @@ def test_limits() -> None:
     assert full.action == PlanAction.RECORDED
 
 
+def at_place(index: int, items: int, *others: tuple[ArgumentKind, object]) -> Arguments:
+    walk = iter(["layer"] * items)
+    for _ in range(index):
+        next(walk)
+    return arguments((ArgumentKind.WALK, walk), *others)
+
+
+def test_a_loop_has_one_for_each_place() -> None:
+    """All in one run; what differs from place to place does not vary."""
+    planner = Planner(DynamicNumbers())
+    for index in range(12):
+        given = at_place(index, 12, (VALUE, f"layer {index}"))
+        made = plan(planner, 1, given, limit=16)
+        assert (made.action, made.unseen, made.lifted) == (PlanAction.RECORD, (), ())
+    given = at_place(5, 12, (VALUE, "layer 5"))
+    assert plan(planner, 2, given, 12, limit=16).action == PlanAction.RECORDED
+    assert planner.room(16) == 4 * 16
+
+
+def test_a_loop_of_more_places() -> None:
+    """Its iterator is passed on unseen."""
+    planner = Planner(DynamicNumbers())
+    assert plan(planner, 1, at_place(0, 13), limit=16).unseen == (0,)
+
+
+def test_lists_of_many_lengths() -> None:
+    """So are those that make more places in the end."""
+    planner = Planner(DynamicNumbers())
+    found = [
+        plan(planner, length, at_place(1, length), length, limit=16).unseen
+        for length in range(2, 13)
+        for _ in range(2)
+    ]
+    assert not any(found)
+    assert plan(planner, 20, at_place(2, 12), 11, limit=16).unseen == ()
+    assert plan(planner, 21, at_place(3, 12), 12, limit=16).unseen == (0,)
+    assert plan(planner, 22, at_place(1, 3), 13, limit=16).action != PlanAction.RECORD
+
+
+def test_what_does_not_answer_at_its_place() -> None:
+    """Somebody else may hold the iterator, which no argument shows."""
+    planner = Planner(DynamicNumbers())
+    unseen = []
+    for run in range(1, 8):
+        planner.missed = True
+        unseen.append(plan(planner, run, at_place(1, 3), run, limit=16).unseen)
+    assert unseen == [()] * MAX_OUTCOMES + [(0,)] * (7 - MAX_OUTCOMES)
+
+
 def test_a_lifted_number_makes_calls_alike() -> None:
     numbers = DynamicNumbers()
     planner = Planner(numbers)
