@@ -24,6 +24,7 @@ from Integration import (
     test_random_counted_loops,
     test_random_launch_plans,
     test_random_layers,
+    test_random_loop_iterators,
     test_random_loops,
     test_random_numbers,
     test_random_parts,
@@ -182,6 +183,7 @@ KINDS: dict[str, tuple[int, Kind]] = {
         numbered(test_random_numbers.check, options=SIMULATED),
     ),
     "graph breaks": (6, numbered(check_graph_breaks)),
+    "graph breaks in loops": (4, numbered(test_random_loop_iterators.compare)),
 }
 if torch.cuda.is_available():
     KINDS["straight line, CUDA"] = (15, straight_line(device="cuda"))
