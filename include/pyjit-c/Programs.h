@@ -118,7 +118,9 @@ enum {
   PYJIT_STATE_TORCH_FUNCTION_MODE = 1 << 9, // a mode is active
   PYJIT_STATE_DISPATCH_MODE = 1 << 10,      // a mode is active
   PYJIT_STATE_HANDLES_EXCEPTION = 1 << 11,  // Python is handling one
-  PYJIT_STATE_AUTOCAST_NESTED = 1 << 12     // inside an autocast region
+  PYJIT_STATE_AUTOCAST_NESTED = 1 << 12,    // inside an autocast region
+  PYJIT_STATE_SAVED_TENSOR_HOOKS = 1 << 13  // hooks on saved tensors are
+                                            // active, or forbidden
 };
 
 /// Thread and process state. A bit is compared when it is in `known`; a dtype

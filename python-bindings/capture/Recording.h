@@ -24,6 +24,7 @@
 #include "builtins/Operators.h"
 #include "interpreter/CheckpointRegion.h"
 #include "interpreter/FrameTracker.h"
+#include "interpreter/TransformRegion.h"
 #include "numbers/DataScalars.h"
 #include "numbers/Scalars.h"
 #include "numbers/SizeOps.h"
@@ -96,6 +97,7 @@ public:
   // The rooms.
   FrameTracker tracker;
   CheckpointRegion checkpoint;
+  TransformRegion transforms;
   ObjectTable objects;
   ExternalReads reads;
   Attributes attributes;

@@ -5,6 +5,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
@@ -49,6 +50,11 @@ bool stateMatches(const PyjitState &state) {
   if (state.known & PYJIT_STATE_AUTOCAST_NESTED) {
     at::autocast::increment_nesting();
     set(PYJIT_STATE_AUTOCAST_NESTED, at::autocast::decrement_nesting() > 0);
+  }
+  if (state.known & PYJIT_STATE_SAVED_TENSOR_HOOKS) {
+    const auto &hooks = at::SavedTensorDefaultHooks::get_tls_state();
+    set(PYJIT_STATE_SAVED_TENSOR_HOOKS,
+        !hooks.stack.empty() || hooks.disabled_error_message);
   }
   if ((value ^ state.value) & state.known)
     return false;

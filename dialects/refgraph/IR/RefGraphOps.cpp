@@ -344,7 +344,8 @@ ArrayRef<StringRef> StateOp::getFlagNames() {
                                         "torch_function_mode",
                                         "dispatch_mode",
                                         "handles_exception",
-                                        "autocast_nested"};
+                                        "autocast_nested",
+                                        "saved_tensor_hooks"};
   return names;
 }
 

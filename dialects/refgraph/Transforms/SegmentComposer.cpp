@@ -83,7 +83,8 @@ void SegmentComposer::note(Operation *op) {
 /// What stays as it is throughout a call, other than what segments may change.
 static bool isOfTheCall(StateOp op) {
   return op.getValues().contains("handles_exception") ||
-         op.getValues().contains("autocast_nested");
+         op.getValues().contains("autocast_nested") ||
+         op.getValues().contains("saved_tensor_hooks");
 }
 
 /// What no merged trace has.

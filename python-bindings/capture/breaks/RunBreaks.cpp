@@ -124,11 +124,15 @@ static std::vector<FrameState> framesAtGraphBreak(Recording &recording) {
                 (innermost >= 1 && recording.tracker.frames[1].direct);
   if (recording.breaks.noGraphBreak || !direct)
     return states;
+  // Around a transform, if one runs.
+  size_t last = innermost;
+  if (recording.transforms.isActive())
+    last = recording.transforms.caller();
   // An exception may have left some of the frames meanwhile.
   std::set<PyjitFrame *> running;
   for (PyjitFrame *f = pyjitCurrentFrame(); f; f = pyjitPreviousFrame(f))
     running.insert(f);
-  for (size_t i = 1; i <= innermost; ++i) {
+  for (size_t i = 1; i <= last; ++i) {
     if (!running.count(recording.tracker.frames[i].frame))
       break;
     FrameState state;
@@ -136,12 +140,13 @@ static std::vector<FrameState> framesAtGraphBreak(Recording &recording) {
       state = {};
       return recording.breaks.frameState(i, phase, state);
     };
-    bool last = i == innermost;
-    bool inner = last ? is(recording.breaks.endedBefore ? FramePhase::Before
-                                                        : FramePhase::During)
-                      : is(FramePhase::Calling);
+    bool inner = i == innermost
+                     ? is(recording.breaks.endedBefore ? FramePhase::Before
+                                                       : FramePhase::During)
+                 : i == last ? false
+                             : is(FramePhase::Calling);
     // The graph break may be around all that this frame's instruction does.
-    if (!inner && (last || !is(FramePhase::During)))
+    if (!inner && (i == innermost || !is(FramePhase::During)))
       break;
     states.push_back(std::move(state));
     if (!inner)
@@ -257,7 +262,8 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     recording->tensors->stateChange(&gradMode);
     goesThrough = within &&
                   (recording->tensors->gradientFlows() || gradMode == 0) &&
-                  !recording->checkpoint.repeats() && !known.count(site);
+                  !recording->checkpoint.repeats() &&
+                  !recording->transforms.isActive() && !known.count(site);
     if (goesThrough)
       learnOneWay();
   }

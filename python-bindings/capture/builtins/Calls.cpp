@@ -195,6 +195,7 @@ static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
   s.reads.function(node);
   wrapForDynamo(f);
   prepareDevices(f);
+  prepareTransforms(s, f);
   if (appliesDerivative(s, call))
     s.end(ReasonKind::AutogradFunction, "an autograd function with a gradient");
   if (CheckpointRegion::isCheckpoint(f))
@@ -362,6 +363,8 @@ ResultKind Calls::call(const Call &call, int depth) {
     return callWeakReference(s, call);
   if (pyjitCache(f))
     return callCached(s, call);
+  if (isScriptFunction(f) && s.transforms.isActive())
+    return unknownNative(call);
   if (isScriptFunction(f)) {
     // It computes with sizes by itself.
     for (PyObject *arg : call.args)

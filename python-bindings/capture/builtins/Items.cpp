@@ -1,7 +1,7 @@
 //===- Items.cpp - Subscripts, iteration, membership ----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "Recording.h"
+#include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
@@ -129,6 +129,12 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
   if (PyDict_Check(o)) {
     dictItem(o, key);
     return ResultKind::Known;
+  }
+  // `Callable[[A], B]` in an annotation of a nested function: made in Python.
+  static PyObject *callableClass = findObject("collections.abc:Callable");
+  if (o == callableClass) {
+    readDeep(key);
+    return ResultKind::Constant;
   }
   if (PyType_Check(o)) {
     PyObject *meta = s.attributes.special(o, "__getitem__");

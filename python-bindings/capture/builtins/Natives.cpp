@@ -75,6 +75,7 @@ NativeTable &NativeTable::own() {
     addPlain(*t);
     addWarnings(*t);
     addAutograd(*t);
+    addTransforms(*t);
     addDevices(*t);
     PyErr_Clear();
     PyErr_SetRaisedException(error);
@@ -174,6 +175,14 @@ static ResultKind nativeAbcCheck(Recording &s, const Call &c) {
   if (c.args.size() != 2)
     return s.calls.unknownNative(c);
   nativeTypeCheck(s, c);
+  // A builtin type is asked about once in a process, and the answer kept.
+  PyTypeObject *type = PyType_Check(c.args[1])
+                           ? reinterpret_cast<PyTypeObject *>(c.args[1])
+                           : Py_TYPE(c.args[1]);
+  if (PyType_Check(c.args[0]) &&
+      !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) &&
+      PyObject_IsSubclass(reinterpret_cast<PyObject *>(type), c.args[0]) < 0)
+    PyErr_Clear();
   // What it does not remember it asks of Python, also for other classes. A hook
   // (`__subclasshook__`) is not called again: it stays a graph break.
   if (PyType_Check(c.args[0]) && s.objects.require(c.args[0]))

@@ -63,6 +63,8 @@ void addPlain(NativeTable &table);
 void addWarnings(NativeTable &table);
 /// torch.autograd.Function.
 void addAutograd(NativeTable &table);
+/// torch.func.
+void addTransforms(NativeTable &table);
 /// torch.cuda's questions.
 void addDevices(NativeTable &table);
 
@@ -89,6 +91,8 @@ void wrapForDynamo(PyObject *callable);
 /// Before a Python function is called: what torch.cuda looks up once for all
 /// (the number of devices, by other libraries), it has then.
 void prepareDevices(PyObject *function);
+/// Likewise: rules that vmap registers in its first call.
+void prepareTransforms(Recording &recording, PyObject *function);
 /// Once Dynamo has compiled something, it notes every nn.Module that is made in
 /// a weak table of its own.
 bool isModuleMark(PyObject *object);

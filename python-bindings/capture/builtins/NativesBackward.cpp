@@ -18,6 +18,31 @@ PyObject *engineArgument(const Call &c, size_t position, const char *name) {
 
 bool isTrue(PyObject *value) { return value == Py_True; }
 
+bool holdsWrapper(PyObject *tuple) {
+  for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); ++i)
+    if (PyObject *item = PyTuple_GET_ITEM(tuple, i);
+        ObjectTable::isTensor(item) && isTransformed(item))
+      return true;
+  return false;
+}
+
+bool goesThroughWrappers(const EngineCall &call) {
+  return holdsWrapper(call.roots) || holdsWrapper(call.gradients) ||
+         holdsWrapper(call.inputs);
+}
+
+/// A graph of wrappers, which the call has made: what the engine computes it
+/// computes by operators, which are recorded.
+void beginTransformed(Recording &s, const EngineCall &call) {
+  bool all = call.inputs && !call.accumulates;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call.roots); ++i)
+    all &= ObjectTable::isTensor(PyTuple_GET_ITEM(call.roots, i)) &&
+           isTransformed(PyTuple_GET_ITEM(call.roots, i));
+  if (!all)
+    s.end(ReasonKind::Backward, "backward: under a transform");
+  s.transforms.runsEngine = true;
+}
+
 /// `backward()` and `torch.autograd.grad` both end here.
 ResultKind runBackward(Recording &s, const Call &c) {
   EngineCall call;
@@ -34,6 +59,8 @@ ResultKind runBackward(Recording &s, const Call &c) {
   if (!isTuple(call.roots) || !isTuple(call.gradients) ||
       (call.inputs && !isTuple(call.inputs)))
     s.end(ReasonKind::Backward, "backward: arguments of unusual types");
+  else if (s.transforms.isActive() || goesThroughWrappers(call))
+    beginTransformed(s, call);
   else
     s.tensors->beginBackward(call);
   s.now.runsEngine = !s.dead;

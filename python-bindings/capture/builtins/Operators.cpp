@@ -80,7 +80,8 @@ void Operators::truth(PyObject *o) {
 
 void Operators::truthAsValue(PyObject *o) {
   const ShadowFrame &top = s.tracker.frames.back();
-  bool asks = ObjectTable::isTensor(o) && !s.tensors->isConstant(o) && top.code;
+  bool asks = ObjectTable::isTensor(o) && !s.tensors->isConstant(o) &&
+              !isTransformed(o) && top.code;
   if (asks && s.decisions.atTruth &&
       s.decisions.atTruth(top.code, top.offset, o))
     s.now.deciding = true; // the question itself is not recorded
@@ -162,7 +163,9 @@ ResultKind Operators::binary(PyObject *a, PyObject *b, const char *op,
         hashElements(s, o);
       else
         s.containers.readAll(o);
-    } else if (python || PyType_Check(o)) {
+    } else if (python || PyType_Check(o) ||
+               (!std::strcmp(op, "or") &&
+                PyObject_TypeCheck(o, &Py_GenericAliasType))) {
       s.objects.require(o);
     } else if (isView(o) && !s.objects.isExternal(o)) {
     } else if (inplace && PyList_CheckExact(a)) {

@@ -66,7 +66,7 @@ ResultKind CheckpointRegion::call(const Call &call) {
     s.objects.keep(plain.kwnames);
     Py_DECREF(plain.kwnames);
   }
-  if (outer || !plainly || savesThroughHooks()) {
+  if (outer || !plainly || savesThroughHooks() || s.transforms.isActive()) {
     s.end(ReasonKind::Checkpoint, "a call of checkpoint");
     return ResultKind::Known;
   }

@@ -35,6 +35,8 @@ struct InstructionContext {
   bool runsEngine = false;      ///< it runs autograd's engine
   int freshAt = 0; ///< a further new object, counted from the top; 0: none
 
+  int results = 1; ///< how many of the kind that the handler says
+
   // Of operators that run meanwhile.
 
   bool deciding = false;      ///< those of the branch itself are not recorded

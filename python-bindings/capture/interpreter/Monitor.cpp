@@ -24,7 +24,8 @@ void Recording::onStart(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
     return end(ReasonKind::CalledFromNative, "an unexpected frame");
-  if (checkpoint.passesOver(frame, /*starts=*/true) || tensors->suspended())
+  if (checkpoint.passesOver(frame, /*starts=*/true) || tensors->suspended() ||
+      transforms.passesOver(frame))
     return;
   if (!tracker.align(frame, code, offset, /*starts=*/true))
     end(ReasonKind::CalledFromNative,
@@ -58,6 +59,8 @@ bool Recording::finishInstruction(const Instruction &next, int offset,
     if (shadow.context.tensorOf)
       tensors->bindNumber(*result, shadow.context.tensorOf);
     objects.setResult(shadow.resultKind, *result);
+    for (int i = 1; i < shadow.context.results && i < next.depth; ++i)
+      objects.setResult(shadow.resultKind, *(result - i));
     if (shadow.context.dataOf)
       tensors->bindData(*result, shadow.context.dataOf);
     breaks.noteAllocation(*result);
@@ -171,6 +174,9 @@ void Recording::branch(PyCodeObject *code, int offset, PyObject *condition) {
     now.deciding = true;
     return;
   }
+  if (condition && ObjectTable::isTensor(condition) &&
+      isTransformed(condition) && !tensors->isConstant(condition))
+    return end(ReasonKind::BranchOnData, kBranchOnData);
   now.deciding =
       decisions.atBranch && decisions.atBranch(code, offset, condition, truth);
   if (truth >= 0 && !now.deciding && !dead) {
@@ -246,7 +252,8 @@ void Recording::onInstruction(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
     return end(ReasonKind::CalledFromNative, "an unexpected frame");
-  if (checkpoint.passesOver(frame, /*starts=*/false) || dead)
+  if (checkpoint.passesOver(frame, /*starts=*/false) || dead ||
+      transforms.passesOver(frame))
     return;
   // Python code that a native function calls which is modelled as a whole.
   if (tensors->suspended() && !tracker.isFollowed(frame))

@@ -238,6 +238,8 @@ ResultKind unpackSequence(const Op &o) {
   size_t before = o.s.scalars.pendingReads();
   o.s.containers.iterate(o.peek(1));
   o.s.scalars.unpackNumbers(o.peek(1), before);
+  if (makesTuples(o.peek(1)))
+    o.s.now.results = o.in.arg;
   return ResultKind::FreshTuples;
 }
 

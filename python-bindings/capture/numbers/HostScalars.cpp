@@ -300,6 +300,8 @@ bool HostScalars::answers(PyObject *object) {
 }
 
 PyjitValue HostScalars::read(PyObject *tensor, rt::Number &number) {
+  if (isTransformed(tensor))
+    return -1;
   return read(THPVariable_Unpack(tensor), number);
 }
 

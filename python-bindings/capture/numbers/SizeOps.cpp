@@ -14,6 +14,11 @@ int SizeOps::valueOf(PyObject *tensor, int64_t dim) {
   int of = s.objects.isTensor(tensor) ? s.tensors->valueOf(tensor) : -1;
   if (of < 0)
     return -1;
+  // Which of the plain tensor's sizes it is, the transform knows.
+  if (isTransformed(tensor)) {
+    layout(tensor, "all");
+    return -1;
+  }
   return s.add(PyjitSizeOp{.tensor = of,
                            .dim = dim,
                            .value = THPVariable_Unpack(tensor).size(dim),

@@ -101,7 +101,7 @@ void Scalars::beginSubscript(PyObject *tensor, PyObject *key) {
   currentUse = {};
   currentUse.frame = frame;
   currentUse.name = "getitem";
-  hasUse = followParts(tensor, parts);
+  hasUse = !isTransformed(tensor) && followParts(tensor, parts);
   if (!hasUse) {
     specializeDeep(key);
     return s.sizes.layout(tensor, "all");

@@ -332,6 +332,9 @@ void Attributes::genericStore(PyObject *object, PyObject *name,
     return;
   PyObject *descr = typeLookup(Py_TYPE(object), name);
   descriptorKind(descr);
+  if (ObjectTable::isTensor(object) && isTransformed(object))
+    return s.end(ReasonKind::TensorAttribute,
+                 "setting an attribute of a tensor under a transform");
   if (descr && Py_TYPE(descr)->tp_descr_set) {
     if (Py_TYPE(descr) == &PyProperty_Type) {
       PyObject *setter = pyjitPropertySetter(descr);

@@ -230,9 +230,10 @@ static Found tensorAttribute(Recording &s, PyObject *descr, PyObject *object,
     return {Found::Fresh, nullptr};
   if (isTensorOperatorGetSet(descr))
     return {Found::Python, nullptr};
-  if (is(name, "grad"))
+  bool isWrapper = isTransformed(object);
+  if (is(name, "grad") && !isWrapper)
     return readGradient(s, object);
-  if (is(name, "data")) {
+  if (is(name, "data") && !isWrapper) {
     s.now.dataOf = object;
     return {Found::Fresh, nullptr};
   }

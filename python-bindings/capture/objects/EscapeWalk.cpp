@@ -124,6 +124,8 @@ PyjitValue EscapeWalk::computeTensor(PyObject *object) {
   int value = s.tensors->valueOf(object);
   if (value < 0)
     return refuse(object, " of unknown origin");
+  if (isTransformed(object))
+    return refuse(object, " that a transform of torch.func has wrapped");
   if (s.tensors->isUninitialized(object))
     return refuse(object, " whose memory no recorded operator has filled");
   if (s.tensors->host().isShownBy(object))

@@ -393,6 +393,7 @@ void TensorRecorder::beginBackward(const EngineCall &call) {
 }
 
 void TensorRecorder::endBackward(PyObject *result) {
+  impl->recording.transforms.runsEngine = false;
   std::shared_ptr<EngineRun> run = std::move(impl->engine);
   if (run && result)
     run->end(result);

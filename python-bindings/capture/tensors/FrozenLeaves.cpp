@@ -4,6 +4,7 @@
 #include "tensors/FrozenLeaves.h"
 
 #include "tensors/Gradients.h"
+#include "tensors/Wrappers.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -56,7 +57,9 @@ bool pyjit::capture::setRequiresGrad(Recording &recording, PyObject *object,
   if (!info)
     return false;
   if (t.requires_grad() == on)
-    return true; // the guards know
+    return true;    // the guards know
+  if (isWrapper(t)) // `grad` of its own argument
+    return on && isDifferentiated(t);
   bool isFrozen = impl.earlier.frozen.is(t);
   if (on && !isFrozen)
     return mayBecomeLeaf(recording, object);

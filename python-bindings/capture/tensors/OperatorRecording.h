@@ -25,6 +25,8 @@ public:
       return; // it raised
     bindNumbers();
     readArguments();
+    if (recordZeros() || recording.ended())
+      return;
     if (!checkWhatPythonSees() || !checkStorage() || addsOnHost() ||
         multipliesOnHost() || !checkOperands() || !checkWritten() ||
         !findFresh())
@@ -64,6 +66,7 @@ private:
   bool checkStorage();
   bool checkKeptCast();
   bool isOwnConstant(const at::Tensor &t, const TensorInfo &info) const;
+  bool recordZeros();
   bool addsOnHost();
   bool multipliesOnHost();
   bool takeFromHost(size_t j);

@@ -69,6 +69,8 @@ struct State {
   bool deterministic, deterministicWarnOnly, cudnn, mkldnn;
   at::ScalarType defaultDtype, autocastCpuDtype, autocastCudaDtype;
   uint64_t includedKeys, excludedKeys;
+  bool forwardGrad;         ///< forward-mode differentiation may be used
+  bool savesTensorsPlainly; ///< hooks on saved tensors may be set, and none are
   static State now();
   bool isInsideAutocast() const { return autocastNesting > 0; }
 };
@@ -94,6 +96,7 @@ struct EarlierOperators {
   bool onDevice = false;        ///< met a tensor that is not the CPU's
   bool onCurrentDevice = false; ///< made a tensor on CUDA's current device
   bool checkpointed = false;    ///< a function under checkpoint has run
+  bool hooksGuarded = false;    ///< see guardHooks
   bool graph = false; ///< made a graph that a backward can go through yet
   WrittenLeaves leaves;
   FrozenLeaves frozen;

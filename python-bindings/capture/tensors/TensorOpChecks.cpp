@@ -226,7 +226,7 @@ bool OperatorRecording::checkOperands() {
     const TensorInfo *info = arguments.infos[j];
     if (!info)
       continue; // a number
-    if (const char *why = unsupportedTensor(t))
+    if (const char *why = t._is_zerotensor() ? nullptr : unsupportedTensor(t))
       return refuseCall(why);
     bool writes = contains(mutated, j);
     if (impl.host.isWritten(t) && (writes || !takeFromHost(j)))

@@ -66,6 +66,59 @@ void OperatorRecording::bindNumbers() {
       }
 }
 
+/// Forward-mode differentiation uses tensors of zeros without memory; with them
+/// operators leave out what they would compute. False: it is an operator like
+/// others.
+bool OperatorRecording::recordZeros() {
+  auto isZero = [](const at::Tensor &t) {
+    return t.defined() && t._is_zerotensor();
+  };
+  bool result = outputs.size() == 1 && outputs[0].isTensor() &&
+                isZero(outputs[0].toTensor());
+  if (!result && std::none_of(arguments.operands.begin(),
+                              arguments.operands.end(), isZero))
+    return false;
+  if (outputs.size() != 1 || !outputs[0].isTensor() || !mutated.empty() ||
+      outputs[0].toTensor().requires_grad())
+    return !refuse("of a tensor of zeros without memory");
+  const at::Tensor &t = outputs[0].toTensor();
+  OperatorCall call;
+  if (result) {
+    std::vector<PyjitAttribute> sizes;
+    for (int64_t size : t.sizes())
+      sizes.push_back(recording.writer.integer(size));
+    call.overload = operators::aten::full;
+    call.arguments = {recording.writer.list(sizes),
+                      recording.writer.real(0),
+                      recording.writer.integer(int(t.scalar_type())),
+                      recording.writer.none(),
+                      recording.writer.device(t.device().str()),
+                      recording.writer.none()};
+  } else if (op.name == operators::aten::add_Tensor ||
+             op.name == operators::aten::sub_Tensor) {
+    // What is added to them is the result, the sign of its zeros included.
+    bool second =
+        arguments.operands.size() == 2 && isZero(arguments.operands[0]);
+    size_t other = second ? 1 : 0;
+    if (arguments.operands.size() != 2 || !arguments.infos[other] ||
+        isZero(arguments.operands[other]) ||
+        (second && op.name == operators::aten::sub_Tensor) ||
+        op.inputs[2].toScalar().toDouble() != 1.0 ||
+        impl.type(arguments.operands[other]) != impl.type(t))
+      return !refuse("of a tensor of zeros without memory");
+    call.overload = operators::aten::clone;
+    call.operands = {arguments.values[other]};
+    call.arguments = {recording.writer.operand(), recording.writer.none()};
+  } else {
+    return false;
+  }
+  if (!t.is_contiguous())
+    return !refuse("of a tensor of zeros without memory");
+  TensorInfo &info = impl.bind(t, impl.add(call, {t}));
+  info.external = info.constant = info.uninitialized = false;
+  return true;
+}
+
 void OperatorRecording::readArguments() {
   std::vector<PyObject *> lifted =
       op.lifted ? *op.lifted
@@ -326,6 +379,10 @@ void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
 
 void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   std::vector<c10::IValue> outputs = fn.outputs();
+  // Likewise its results, with more beneath.
+  if (size_t given = op.handle.schema().returns().size();
+      outputs.size() > given)
+    outputs.erase(outputs.begin(), outputs.end() - std::ptrdiff_t(given));
   // cuDNN's fourth result is its own memory for the backward pass.
   if (op.updatesStatistics && outputs.size() > 3)
     outputs.resize(3);

@@ -27,11 +27,12 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   std::vector<PyjitValue> computed;
   /// What the numbers that it multiplies in place were; empty elsewhere.
   std::vector<double> before;
-  bool overLists = false; ///< it is recorded tensor by tensor
-  bool composite = false; ///< its parts are recorded
-  bool autocast = false;  ///< its casts, and its call with them, are recorded
-  bool castKept = false;  ///< the cast of a weight, which autocast keeps
-  bool hasNoLine = false; ///< such a cast that is an external value
+  bool overLists = false;   ///< it is recorded tensor by tensor
+  bool composite = false;   ///< its parts are recorded
+  bool transformed = false; ///< likewise, as a transform's rules have it
+  bool autocast = false;    ///< its casts, and its call with them, are recorded
+  bool castKept = false;    ///< the cast of a weight, which autocast keeps
+  bool hasNoLine = false;   ///< such a cast that is an external value
   /// `item()` of a tensor that a native function was given.
   bool takesNumber = false;
   bool detaches = false;       ///< it takes the gradient of its operand away

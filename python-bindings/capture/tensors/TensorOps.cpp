@@ -12,7 +12,9 @@
 #include "tensors/AttentionKernel.h"
 #include "tensors/TensorOpFacts.h"
 #include "tensors/TensorOpRecording.h"
+#include "tensors/Wrappers.h"
 
+#include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -85,7 +87,7 @@ std::vector<double> numbersIn(const c10::IValue &input) {
   std::vector<double> numbers;
   for (const at::Tensor &t : tensors) {
     if (t.dim() || !t.device().is_cpu() || t.scalar_type() != at::kFloat ||
-        t.layout() != c10::kStrided)
+        t.layout() != c10::kStrided || t._is_zerotensor())
       return {};
     numbers.push_back(*static_cast<const float *>(t.const_data_ptr()));
   }
@@ -99,6 +101,14 @@ bool mayHaveGradient(const std::vector<c10::IValue> &inputs) {
   std::vector<at::Tensor> tensors = tensorsOf(inputs);
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const at::Tensor &t) { return t.requires_grad(); });
+}
+
+/// A transform calls an operator with more on the stack beneath.
+std::vector<c10::IValue> argumentsOf(const at::RecordFunction &fn,
+                                     const c10::FunctionSchema &schema) {
+  auto inputs = fn.inputs();
+  size_t taken = std::min(inputs.size(), schema.arguments().size());
+  return std::vector<c10::IValue>(inputs.end() - taken, inputs.end());
 }
 
 /// Whether the dispatcher hands the call to autocast before anybody else.
@@ -144,6 +154,60 @@ beginComposite(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
 
 } // namespace
 
+static std::string toName(const c10::OperatorName &name) {
+  return name.overload_name.empty() ? name.name
+                                    : name.name + "." + name.overload_name;
+}
+
+static bool anyIsWrapper(const std::vector<c10::IValue> &inputs) {
+  std::vector<at::Tensor> tensors = tensorsOf(inputs);
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor &t) { return isWrapper(t); });
+}
+
+static void fixLayouts(TensorRecorder::Impl &impl,
+                       const std::vector<c10::IValue> &inputs) {
+  HoldLock lock;
+  for (const at::Tensor &t : tensorsOf(inputs))
+    if (TensorInfo *info = impl.find(t))
+      impl.recording.transforms.fixLayout(info->value);
+}
+
+/// What the transforms' rules compute with sizes, in C++ and unseen, is right
+/// for these sizes alone; they take numbers as literals, too. Null: no
+/// transform has a part in the operator.
+static std::unique_ptr<TensorRecorder::Impl::Operation>
+beginTransformed(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
+                 const std::vector<c10::IValue> &inputs) {
+  Recording &s = impl.recording;
+  if (!s.transforms.wasEntered())
+    return nullptr;
+  if (!isTransforming() && !anyIsWrapper(inputs)) {
+    if (s.transforms.runsEngine)
+      fixLayouts(impl, inputs);
+    return nullptr;
+  }
+  HoldLock lock;
+  s.now.tookTensors = true;
+  if (at::autocast::is_autocast_enabled(at::kCPU) ||
+      at::autocast::is_autocast_enabled(at::kCUDA))
+    s.end(ReasonKind::Autocast, "autocast under a transform");
+  if (OperatorUse *use = s.scalars.use()) {
+    use->composite = true;
+    use->target = at::Tensor();
+  }
+  for (const at::Tensor &t : tensorsOf(inputs))
+    if (!t.is_cpu())
+      s.end(ReasonKind::Operator,
+            "operator " + handle.operator_name().name +
+                ": under a transform, of a tensor that is not the CPU's");
+  fixLayouts(impl, inputs);
+  auto operation = std::make_unique<TensorRecorder::Impl::Operation>(handle);
+  operation->transformed = true;
+  ++s.transforms.operatorDepth;
+  return operation;
+}
+
 std::unique_ptr<at::ObserverContext>
 TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   recording.now.operatorBegan = true;
@@ -156,11 +220,10 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   auto handle = c10::Dispatcher::singleton().findSchema(*operatorName);
   if (!handle)
     return nullptr;
-  std::string name = operatorName->name;
-  if (!operatorName->overload_name.empty())
-    name += "." + operatorName->overload_name;
-  auto inputs = fn.inputs();
-  std::vector<c10::IValue> copies(inputs.begin(), inputs.end());
+  std::string name = toName(*operatorName);
+  std::vector<c10::IValue> copies = argumentsOf(fn, handle->schema());
+  if (auto operation = beginTransformed(*this, *handle, copies))
+    return operation;
   asLeakyRelu(handle, name, copies);
   if (auto operation = beginNumber(*this, *handle, copies)) {
     ++depth;
@@ -233,6 +296,10 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
 
 void TensorRecorder::Impl::end(const at::RecordFunction &fn,
                                Operation &operation) {
+  if (operation.transformed) {
+    --recording.transforms.operatorDepth;
+    return;
+  }
   if (operation.composite)
     return composites.end();
   if (operation.autocast)

@@ -5,11 +5,13 @@
 #include "pyjit-c/Operators.h"
 #include "tensors/Gradients.h"
 #include "tensors/TensorImpl.h"
+#include "tensors/Wrappers.h"
 
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -166,6 +168,9 @@ State State::now() {
   s.defaultDtype = c10::typeMetaToScalarType(at::get_default_dtype());
   s.autocastCpuDtype = at::autocast::get_autocast_dtype(at::kCPU);
   s.autocastCudaDtype = at::autocast::get_autocast_dtype(at::kCUDA);
+  const auto &hooks = at::SavedTensorDefaultHooks::get_tls_state();
+  s.savesTensorsPlainly = hooks.stack.empty() && !hooks.disabled_error_message;
+  s.forwardGrad = c10::AutogradState::get_tls_state().get_fw_grad_mode();
   auto keys = c10::impl::tls_local_dispatch_key_set();
   s.includedKeys = keys.included_.raw_repr();
   s.excludedKeys = keys.excluded_.raw_repr();
@@ -185,7 +190,8 @@ bool TensorRecorder::isTensor(PyObject *object) {
   return THPVariableClass && THPVariable_Check(object);
 }
 
-TensorInfo *TensorRecorder::Impl::find(const at::TensorBase &tensor) {
+TensorInfo *TensorRecorder::Impl::find(const at::TensorBase &shown) {
+  const at::TensorBase &tensor = plainTensor(shown);
   auto it = tensors.find(tensor.unsafeGetTensorImpl());
   if (it != tensors.end())
     return &it->second;
@@ -380,6 +386,24 @@ bool TensorRecorder::requiresGrad(PyObject *object) {
   return THPVariable_Unpack(object).requires_grad();
 }
 
+bool pyjit::capture::isTransformed(PyObject *tensor) {
+  return isWrapper(THPVariable_Unpack(tensor));
+}
+
+bool pyjit::capture::mightGoForward(const Recording &recording) {
+  return recording.tensors->impl->state.forwardGrad;
+}
+
+bool pyjit::capture::guardHooks(Recording &recording) {
+  TensorRecorder::Impl &impl = *recording.tensors->impl;
+  if (!impl.state.savesTensorsPlainly)
+    return false;
+  if (!std::exchange(impl.earlier.hooksGuarded, true))
+    recording.add(PyjitStateOp{
+        .values = recording.writer.state("saved_tensor_hooks", false)});
+  return true;
+}
+
 bool TensorRecorder::gradientFlows() const { return impl->gradientFlows; }
 
 bool TensorRecorder::leaves(PyObject *object) {
@@ -455,7 +479,7 @@ void TensorRecorder::Impl::readOffset(const at::TensorBase &t, int value) {
 
 void TensorRecorder::bindConstant(PyObject *object) {
   if (isTensor(object) && valueOf(object) < 0)
-    impl->constant(THPVariable_Unpack(object));
+    impl->constant(plainTensor(THPVariable_Unpack(object)));
 }
 
 void TensorRecorder::bindData(PyObject *object, PyObject *of) {
@@ -502,7 +526,7 @@ static std::vector<int64_t> heldBy(const at::Tensor &copy) {
   if (copy.scalar_type() != at::kLong || !copy.device().is_cpu() ||
       copy.dim() == 0 || copy.numel() == 0 || copy.numel() > kFew)
     return {};
-  at::Tensor flat = copy.contiguous();
+  at::Tensor flat(plainTensor(copy.contiguous()));
   auto *elements = static_cast<const int64_t *>(flat.const_data_ptr());
   return {elements, elements + flat.numel()};
 }
@@ -518,7 +542,8 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   }
   bool was = suspended;
   suspended = true;
-  at::Tensor copy = t.detach().clone();
+  // Within a transform it gets a wrapper.
+  at::Tensor copy(plainTensor(t.detach().clone()));
   PyObject *wrapped = THPVariable_Wrap(copy);
   std::vector<int64_t> held = heldBy(copy);
   suspended = was;
@@ -596,7 +621,9 @@ std::string TensorRecorder::stateChange(int *gradMode) {
       a.autocastNesting != b.autocastNesting ||
       a.deterministic != b.deterministic || a.cudnn != b.cudnn ||
       a.deterministicWarnOnly != b.deterministicWarnOnly ||
-      a.mkldnn != b.mkldnn || a.defaultDtype != b.defaultDtype)
+      a.mkldnn != b.mkldnn || a.defaultDtype != b.defaultDtype ||
+      a.forwardGrad != b.forwardGrad ||
+      a.savesTensorsPlainly != b.savesTensorsPlainly)
     return "Torch's global state changed by the call";
   return "";
 }

@@ -112,6 +112,13 @@ public:
   std::unique_ptr<Impl> impl;
 };
 
+/// Whether a transform of torch.func has wrapped the tensor.
+bool isTransformed(PyObject *tensor);
+/// Guards that neither hooks on saved tensors are active nor forbidden. False:
+/// one or the other was so when the recording began.
+bool guardHooks(Recording &recording);
+/// Whether forward-mode differentiation might be used when it began.
+bool mightGoForward(const Recording &recording);
 /// Whether hooks on saved tensors are active.
 bool savesThroughHooks();
 

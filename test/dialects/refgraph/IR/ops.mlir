@@ -84,6 +84,8 @@ refgraph.trace @reads {
   refgraph.state {handles_exception = false}
   // CHECK: refgraph.state {autocast_nested = false}
   refgraph.state {autocast_nested = false}
+  // CHECK: refgraph.state {saved_tensor_hooks = false}
+  refgraph.state {saved_tensor_hooks = false}
   // CHECK: refgraph.state {cuda_device = 1 : i64}
   refgraph.state {cuda_device = 1}
   // CHECK: refgraph.leave %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">
