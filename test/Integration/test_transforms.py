@@ -158,7 +158,7 @@ def test_ensemble(compile: Compile) -> Steps:
     weights = {name: w.detach() for name, w in weights.items()}
 
     def one(w: Any, b: Any, x: torch.Tensor) -> torch.Tensor:
-        return functional_call(models[0], w | b, (x,))
+        return functional_call(models[0], (w, b), (x,))
 
     f = compile(lambda x: vmap(one, in_dims=(0, 0, None))(weights, buffers, x))
     for step in range(3):

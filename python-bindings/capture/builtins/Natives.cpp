@@ -168,6 +168,23 @@ static ResultKind nativeTypeCheck(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+/// The hook of a class of collections.abc: of what was registered (a tuple is a
+/// Sequence) it is asked each time.
+static void followHook(Recording &s, PyObject *cls) {
+  if (!PyType_Check(cls))
+    return;
+  PyObject *found = s.attributes.typeLookup(
+      reinterpret_cast<PyTypeObject *>(cls), "__subclasshook__");
+  PyObject *hook = found ? pyjitInnerCallable(found) : nullptr;
+  if (!hook || !PyFunction_Check(hook) || s.objects.find(hook))
+    return;
+  auto *code = reinterpret_cast<PyCodeObject *>(
+      reinterpret_cast<PyFunctionObject *>(hook)->func_code);
+  if (!PyUnicode_CompareWithASCIIString(code->co_filename,
+                                        "<frozen _collections_abc>"))
+    s.objects.pin(hook);
+}
+
 /// `_abc._abc_instancecheck(cls, object)` and `_abc_subclasscheck`: what they
 /// answer follows from the classes and from what has been registered, for which
 /// the interpreter keeps one number that grows.
@@ -175,18 +192,11 @@ static ResultKind nativeAbcCheck(Recording &s, const Call &c) {
   if (c.args.size() != 2)
     return s.calls.unknownNative(c);
   nativeTypeCheck(s, c);
-  // A builtin type is asked about once in a process, and the answer kept.
-  PyTypeObject *type = PyType_Check(c.args[1])
-                           ? reinterpret_cast<PyTypeObject *>(c.args[1])
-                           : Py_TYPE(c.args[1]);
-  if (PyType_Check(c.args[0]) &&
-      !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) &&
-      PyObject_IsSubclass(reinterpret_cast<PyObject *>(type), c.args[0]) < 0)
-    PyErr_Clear();
   // What it does not remember it asks of Python, also for other classes. A hook
   // (`__subclasshook__`) is not called again: it stays a graph break.
   if (PyType_Check(c.args[0]) && s.objects.require(c.args[0]))
     s.attributes.special(c.args[0], "__subclasscheck__");
+  followHook(s, c.args[0]);
   static PyObject *getToken = findObject("_abc:get_cache_token");
   PyObject *token = getToken ? PyObject_CallNoArgs(getToken) : nullptr;
   if (!token) {

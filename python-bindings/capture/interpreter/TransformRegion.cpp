@@ -119,7 +119,7 @@ bool TransformRegion::passesOver(PyjitFrame *frame) {
   if (operatorDepth == 0)
     return false;
   if (!s.dead && !isOfTorch(frame))
-    s.end(ReasonKind::CalledFromNative,
-          "an operator under a transform that is written in Python");
+    s.endOnce(ReasonKind::CalledFromNative,
+              "an operator under a transform that is written in Python");
   return true;
 }
