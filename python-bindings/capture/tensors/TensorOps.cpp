@@ -125,6 +125,12 @@ bool autocastComesFirst(const c10::OperatorHandle &handle,
   return false;
 }
 
+void refuseReading(Recording &recording, const std::string &name) {
+  HoldLock lock;
+  recording.end(ReasonKind::Operator,
+                name + ": it reads what an operand holds");
+}
+
 /// Its parts are recorded; null where that is all.
 std::unique_ptr<at::ObserverContext>
 beginComposite(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
@@ -132,14 +138,12 @@ beginComposite(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
                const std::vector<c10::IValue> &inputs) {
   Recording &recording = impl.recording;
   if (facts.readsDataUnsaid) {
-    HoldLock lock;
-    recording.end(ReasonKind::Operator,
-                  name + ": it reads what an operand holds");
+    refuseReading(recording, name);
     return nullptr;
   }
   // A constant margin is handed on as it was given.
   if (OperatorUse *use = recording.scalars.use();
-      use && name != operators::aten::pad) {
+      use && name != pyjit::operators::aten::pad) {
     HoldLock lock;
     use->composite |= !followRate(recording, facts, handle.schema(), inputs);
   }
@@ -189,6 +193,9 @@ beginTransformed(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
   }
   HoldLock lock;
   s.now.tookTensors = true;
+  std::string name = toName(handle.operator_name());
+  if (factsOf(name).readsDataUnsaid)
+    refuseReading(s, name);
   if (at::autocast::is_autocast_enabled(at::kCPU) ||
       at::autocast::is_autocast_enabled(at::kCUDA))
     s.end(ReasonKind::Autocast, "autocast under a transform");
