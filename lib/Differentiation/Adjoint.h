@@ -31,7 +31,9 @@ public:
   GradientBuilder build;
 
   /// Of a result; null where nothing that counts depends on it.
-  mlir::Value gradient(unsigned result = 0) const { return gradients[result]; }
+  mlir::Value gradient(unsigned result = 0) const {
+    return result < gradients.size() ? gradients[result] : mlir::Value();
+  }
   /// The tensor at schema argument `index`, or null.
   mlir::Value tensor(unsigned index) const {
     return tssa::tensorArgument(call, index);

@@ -253,6 +253,9 @@ public:
     std::optional<double> epsilon = a.number(8);
     if (!epsilon)
       return a.refuse("its epsilon differs between calls");
+    if (!a.tensor(0) || !a.tensor(ofBatch ? 5 : 3) ||
+        !a.tensor(ofBatch ? 6 : 4))
+      return a.refuse("a gradient or statistics that are no tensors");
     Value x = build.convert(a.tensor(1), type);
     inverse = ofBatch ? channel(a.tensor(6))
                       : inverseRoot(build, channel(a.tensor(4)), *epsilon);

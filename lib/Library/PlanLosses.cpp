@@ -60,7 +60,7 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
     // What is converted on the way is chosen first and converted then.
     Value source = x;
     auto conversion = x.getDefiningOp<tssa::AtenOp>();
-    if (conversion &&
+    if (conversion && conversion.getNumOperands() &&
         (conversion.getOverload() == operators::aten::_to_copy ||
          conversion.getOverload() == operators::aten::to_dtype) &&
         typeOf(conversion.getOperand(0)).getShape() == type.getShape())

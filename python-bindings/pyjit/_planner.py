@@ -51,7 +51,7 @@ class Planner:
     def room(self, limit: int) -> int:
         """How many specializations there may be: for a loop of several places, ``limit`` is for each of them,
         within bounds."""
-        return limit * min(max(len(self._places), 1), _MAX_SHARES)
+        return limit * min(len(self._places) or 1, _MAX_SHARES)
 
     def _has_room(self, place: tuple, made: int, limit: int) -> bool:
         """Whether there may be one more for this place in a loop. The last ones are for all places."""
@@ -92,7 +92,7 @@ class Planner:
         missed = first and self.missed
         self.missed = False
         positions = max(limit - MAX_OUTCOMES, 0)
-        kinds = -(-specializations // max(len(self._places), 1))
+        kinds = -(-specializations // (len(self._places) or 1))
         self.numbers.learn(arguments, missed, kinds, positions)
         if lifted:
             paths, given = lifted

@@ -76,6 +76,16 @@ PROGRAMS: dict[str, Callable[[torch.Tensor], Any]] = {
     "vmap within vmap": lambda x: vmap(vmap(curve))(x),
     "vmap in place": lambda x: vmap(in_place)(x),
     "vmap in chunks": lambda x: vmap(curve, chunk_size=2)(x),
+    # A sample without dimensions, and numbers of Python's, which functorch's promotion makes tensors of.
+    "vmap of sums and numbers": lambda x: vmap(
+        lambda a: (a.sum() * 2, 2 - a.sum() * 1.5, 0 + a[0] * 2, a.argmax() * 1.5)
+    )(x),
+    "vmap of stacked sums": lambda x: vmap(
+        lambda a: torch.stack([a.sum(), a.sum() * 2]) + sum(r * 2 for r in a.unbind())
+    )(x),
+    "vmap of other numbers": lambda x: vmap(
+        lambda a: (torch.xlogy(2.0, a.exp().sum()), a.sum() + True, a.sum() % 2)
+    )(x),
     "grad": lambda x: grad(energy)(x) * 2,
     "grad and value": lambda x: grad_and_value(energy)(x),
     "grad of the second argument": lambda x: grad(

@@ -17,6 +17,8 @@ static bool isCopy(tssa::AtenOp op) {
   if (op.getOverload() != operators::aten::clone &&
       op.getOverload() != operators::aten::_to_copy)
     return false;
+  if (op.getInputs().empty()) // of a number
+    return false;
   Type element =
       cast<RankedTensorType>(op.getResult(0).getType()).getElementType();
   return element.isSignlessInteger(64) ||

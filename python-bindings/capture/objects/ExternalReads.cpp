@@ -214,6 +214,10 @@ void ExternalReads::read(Node *owner, Select select, PyObject *key,
   owner = canonical(owner, select);
   if (written(owner, select, key))
     return;
+  // Nobody can go on with it, and no later call meets the same one: a context
+  // manager's that a graph break hands on is made anew each time.
+  if (PyGen_CheckExact(result))
+    return s.end(ReasonKind::EarlierObject, "a generator from before the call");
   AccessPath path = s.scalars.pathTo(owner, select, key, 0);
   Selector selector = selectorOf(select, key);
   if (s.scalars.read(owner, selector, path, result) ||

@@ -69,6 +69,22 @@ const char *OperatorRecording::whyDataDependent() const {
   return dynamicShape ? "the result's shape depends on data" : nullptr;
 }
 
+/// The launch program counts results as the schema does: of those that a mask
+/// asks for, the others have to come last.
+static bool lacksEarlierResult(const c10::OperatorHandle &handle,
+                               const std::vector<c10::IValue> &outputs) {
+  if (!handle.schema().argumentIndexWithName("output_mask"))
+    return false;
+  bool lacks = false;
+  for (const c10::IValue &output : outputs) {
+    bool isThere = output.isTensor() && output.toTensor().defined();
+    if (lacks && isThere)
+      return true;
+    lacks |= !isThere;
+  }
+  return false;
+}
+
 bool OperatorRecording::checkWhatPythonSees() {
   for (TensorInfo *info : arguments.infos)
     constant &= info && info->constant;
@@ -99,6 +115,8 @@ bool OperatorRecording::checkWhatPythonSees() {
     constant = false;
   if (other || outputs.empty())
     return refuse("results other than tensors");
+  if (lacksEarlierResult(op.handle, outputs))
+    return refuse("its mask leaves out a result in front of others");
   return true;
 }
 

@@ -120,3 +120,12 @@ func.func @device(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}) -> tensor<
   %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// A copy of a number has no operand whose elements could be known.
+// CHECK-LABEL: func.func @number_copied(
+// CHECK: aten::_to_copy
+func.func @number_copied(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = tssa.aten "aten::_to_copy"(wrapped(2 : i64), 6 : i64, none, none, none, false, none) : () -> tensor<f32>
+  %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
