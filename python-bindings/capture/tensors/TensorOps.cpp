@@ -125,6 +125,18 @@ bool autocastComesFirst(const c10::OperatorHandle &handle,
   return false;
 }
 
+/// Whether it is made of others on the device where it runs: `mish_backward` is
+/// one kernel of the CPU, which fills by itself what it has made.
+bool isComposite(const c10::OperatorHandle &handle,
+                 const std::vector<c10::IValue> &inputs) {
+  std::vector<at::Tensor> tensors = tensorsOf(inputs);
+  bool isOnGpu = !tensors.empty() && tensors[0].is_cuda();
+  return handle.hasKernelForDispatchKey(
+             c10::DispatchKey::CompositeImplicitAutograd) &&
+         !handle.hasKernelForDispatchKey(isOnGpu ? c10::DispatchKey::CUDA
+                                                 : c10::DispatchKey::CPU);
+}
+
 void refuseReading(Recording &recording, const std::string &name) {
   HoldLock lock;
   recording.end(ReasonKind::Operator,
@@ -257,8 +269,7 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   PyjitOperatorFacts facts = factsOf(name);
   bool training = isTrainingBatchNorm(facts, copies) &&
                   (keepsStatistics(copies) || mayHaveGradient(copies));
-  bool composite = handle->hasKernelForDispatchKey(
-      c10::DispatchKey::CompositeImplicitAutograd);
+  bool composite = isComposite(*handle, copies);
   // With a number of classes given, the result's shape follows from it.
   bool oneHot = name == operators::aten::one_hot && copies.size() == 2 &&
                 copies[1].isInt() && copies[1].toInt() > 0;
