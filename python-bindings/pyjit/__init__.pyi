@@ -126,7 +126,8 @@ class Statistics(dict[str, Any]):
     """Sizes that may differ between calls."""
     compared: list[dict[str, Any]]
     """Specializations that were timed in turns with eager: compiled_microseconds,
-    eager_microseconds, answers."""
+    eager_microseconds, step_microseconds (in grad mode, from the beginning of a call to that of
+    the next one: compiled, in eager), answers."""
     compiled_modules: list[dict[str, Any]]
     """Modules that parts of calls in eager call, which run compiled, each a dict: module (its class),
     graphs, graph_breaks, hits, eager_calls, kernels, reasons."""

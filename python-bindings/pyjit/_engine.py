@@ -16,22 +16,24 @@ import torch
 from pyjit import _C
 from pyjit._backoff import Backoff
 from pyjit._branches import Branches, CallSegment, repeated_ways
+from pyjit._building import build
 from pyjit._C import ReasonKind
 from pyjit._continuation import Key, continuation, step
-from pyjit._dumps import Dumps, is_dumping
+from pyjit._dumps import is_dumping
 from pyjit._dynamic import Arguments, DynamicNumbers, sizes_of
 from pyjit._errors import CaptureError, CompileError, describe_refusal
 from pyjit._fallback import Fallback
 from pyjit._fixed_values import CHANGES, FixedValues
 from pyjit._gradients import refused_site
-from pyjit._guards import Guards, function_of
+from pyjit._guards import function_of
+from pyjit._handles import Handles
 from pyjit._loops import Loops
-from pyjit._misses import Misses, argument_names
+from pyjit._misses import Misses
 from pyjit._modules import CompiledModules
 from pyjit._planner import Planner
 from pyjit._progress import progress
 from pyjit._reasons import Reason, stack_of
-from pyjit._settings import Settings, verifies
+from pyjit._settings import Settings
 from pyjit._statistics import log
 from pyjit._turns import Turns
 
@@ -48,26 +50,6 @@ _BRANCH_ON_DATA = _C.Reason(
 # So many recordings may go through a branch.
 _MAX_ONE_WAY = 10
 _MAX_GRAPH_BREAKS = 64
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class statement made it
-# What a native function is bound to that is no method of an object; a tensor's method is an operator.
-_NO_OWNER = (types.NoneType, types.ModuleType, type, torch.Tensor)
-
-
-def _is_handle(value: Any) -> bool:
-    """An object of a C type that is told from others by its identity alone, and that nobody calls; or a bound
-    method of such a type (``tokens.append``), which is a new object each time that it is looked up."""
-    if isinstance(value, types.BuiltinMethodType):
-        return not isinstance(value.__self__, _NO_OWNER)
-    cls = type(value)
-    return (
-        not cls.__flags__ & _HEAP_TYPE
-        and cls.__module__ != "builtins"
-        and cls.__hash__ is object.__hash__
-        and not isinstance(value, torch.dtype | torch.layout | torch.memory_format)
-        and not hasattr(value, "__dict__")
-        and not hasattr(cls, "__len__")
-        and not callable(value)
-    )
 
 
 def _breaks_off_data(run: Any) -> Reason | None:
@@ -168,9 +150,7 @@ class Engine:
         self.call_segments: list[CallSegment] = []
         self.branches = Branches(self)
         self._context: _C.Context | None = None
-        # Arguments that are known by identity, and those that were new in each call.
-        self._identities: dict[int, int] = {}
-        self._handles: set[int] = set()
+        self._handles = Handles()
         self.turns.clear()
         self._backoff = Backoff()
         # When the latest monitored run began; the modes when it came here; the hits when eager
@@ -296,7 +276,7 @@ class Engine:
     def _capture_segments(self, args: tuple, kwargs: dict[str, Any]) -> _C.Run:
         """Runs a call, monitored."""
         root = self.root
-        self._note_handles((*args, *kwargs.values()))
+        self._handles.note((*args, *kwargs.values()))
         root._observed_since = self._backoff.clock()
         root.captures += 1
         root._path = []
@@ -314,7 +294,7 @@ class Engine:
                 planner=root._plan,
                 lifted=self.numbers.lifted,
                 follow_sizes=self.numbers.follows_sizes,
-                unseen=tuple(self._handles),
+                unseen=tuple(self._handles.renewed),
             )
         except Exception:
             # The program's own: nothing is recorded of such a call.
@@ -491,19 +471,6 @@ class Engine:
                 compiled.stay_quiet(unseen)
             self._hits_before = compiled.hits
 
-    def _note_handles(self, given: tuple) -> None:
-        """Notes arguments that specializations know by identity and that are new in each call (a generator
-        of random numbers, an open file): from the second on, specializations only pass them on."""
-        for i, value in enumerate(given):
-            if not _is_handle(value):
-                continue
-            known = self._identities.setdefault(i, id(value))
-            if known != id(value):
-                self._handles.add(i)
-        self._handles = {
-            i for i in self._handles if i < len(given) and _is_handle(given[i])
-        }
-
     def _give_up(self) -> None:
         """So many graph breaks leave nothing to win."""
         sites = [*map(Reason.of, self.graph_break_points.values())]
@@ -673,12 +640,7 @@ class Engine:
         start = time.perf_counter()
         try:
             with progress(self.name):
-                call_segment.specialization = self._build(
-                    call_segment.trace,
-                    call_segment.objects,
-                    call_segment.nargs,
-                    call_segment.keywords,
-                )
+                call_segment.specialization = build(self, call_segment, self._dumped)
         finally:
             self.compile_seconds += time.perf_counter() - start
         self._add(call_segment)
@@ -689,50 +651,6 @@ class Engine:
             self.compiled.drop_specializations()
             self.call_segments.clear()
             self._fixed_sites.clear()
-
-    def _build(
-        self, trace: _C.Trace, objects: list, nargs: int, keywords: tuple[str, ...]
-    ) -> Any:
-        """Where a specialization for all sizes does not compile, one for the recorded sizes."""
-
-        dumps = Dumps.next(self.name, self.settings)
-
-        def build(specialize_sizes: bool) -> Any:
-            dumps.specializes_sizes = specialize_sizes
-            specialization = _C.build(
-                trace,
-                objects,
-                nargs,
-                keywords or None,
-                eager_rounding=self.settings.eager_rounding,
-                dump_dir=dumps.folder,
-                accelerator="cpu" if self.settings.simulated_device else "",
-                specialize_sizes=specialize_sizes,
-                verify=verifies(),
-                depth=self.settings.depth,
-            )
-            if self.settings.launch:
-                specialization.prefer_launch(self.settings.launch)
-            return specialization
-
-        def build_for_sizes() -> Any:
-            if not trace.lifts_sizes and not trace.computes_sizes:
-                return build(False)
-            if not self.numbers.fixed_sizes:
-                try:
-                    return build(False)
-                except _C.BuildError as error:
-                    self.numbers.fix_sizes(str(error).splitlines()[0])
-            return build(True)
-
-        with dumps:
-            specialization = build_for_sizes()
-            if dumps.folder and self._dumped:
-                args, kwargs = self._dumped
-                names = argument_names(self, kwargs)
-                guards = Guards(specialization, self.compiled.target, names)
-                dumps.add_inputs(specialization, guards, args, kwargs)
-            return specialization
 
     def _end(self, frames: tuple[_C.Frame, ...]) -> Any:
         """What runs the frames that a specialization leaves at a graph break."""
@@ -757,13 +675,17 @@ class Engine:
         """A specialization is due to be compared with eager: called by the compiled function."""
         self.turns.look(specialization)
 
-    def _compared(self, specialization: Any, seconds: float | None) -> None:
+    def _compared(
+        self, specialization: Any, seconds: float | None, step: float | None = None
+    ) -> None:
         """A call of it, or of eager, was timed: called by the compiled function."""
-        self.turns.compared(specialization, seconds)
+        self.turns.compared(specialization, seconds, step)
 
-    def _recorded(self, specialization: Any, seconds: float) -> None:
+    def _recorded(
+        self, specialization: Any, seconds: float, step: float | None
+    ) -> None:
         """As ``_compared``, of a call in which an engine was asked."""
-        self.turns.recorded(specialization, seconds)
+        self.turns.recorded(specialization, seconds, step)
 
     def _raised(self, specialization: Any) -> None:
         """Its launch has raised several times where eager did not: called by the compiled function."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyjit import _statistics
+from pyjit._comparison import MARGIN
 from pyjit._guards import Guards
 from pyjit._misses import Miss, argument_names
 from pyjit._picture import DataFlow
@@ -208,6 +209,10 @@ class Report:
             f"  speed: {ours} compiled, {eagers} in eager: "
             f"{factor:.2f}x; {answers}{more}"
         )
+        slower = factor * (1 + MARGIN) < 1
+        if slower != (best["answers"] == "eager") and best["step_microseconds"]:
+            step, eager_step = _times(*best["step_microseconds"])
+            yield f"    with all up to the next call, a backward included: {step}, {eager_step} in eager"
 
     def _graph_line(self) -> str:
         stats = self.stats

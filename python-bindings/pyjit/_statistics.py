@@ -54,7 +54,7 @@ class Statistics(dict[str, Any]):
         "guards": "steps of guard programs, likewise",
         "symbols": "sizes that may differ between calls",
         "packed_weight_bytes": "memory of packed, joined and folded weights that are kept beside the weights themselves; what several specializations keep counts once",
-        "compared": "specializations that were timed in turns with eager: compiled_microseconds, eager_microseconds, answers",
+        "compared": "specializations that were timed in turns with eager: compiled_microseconds, eager_microseconds, step_microseconds (in grad mode, from the beginning of a call to that of the next one: compiled, in eager), answers",
         "host_microseconds": "median of a hit without its launch, where pyjit._C.measure_host is on; else None",
         "compiled_modules": "modules that parts of calls in eager call, which run compiled, each a dict: module (its class), graphs, graph_breaks, hits, eager_calls, kernels, reasons",
         "loops": "loops that data end, in one program each",
@@ -144,6 +144,8 @@ def _comparisons(engines: list[Engine]) -> list[dict[str, Any]]:
             "function": e.name,
             "compiled_microseconds": 1e6 * known.compiled_seconds,
             "eager_microseconds": 1e6 * known.eager_seconds,
+            "step_microseconds": known.step_seconds
+            and tuple(1e6 * seconds for seconds in known.step_seconds),
             "answers": "eager" if r.left_to_eager else "specialization",
         }
         for e in engines

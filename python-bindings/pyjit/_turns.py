@@ -58,18 +58,25 @@ class Turns:
         specialization.answer_again()
         self.compiled.compare(specialization, comparison.eager_next)
 
-    def recorded(self, specialization: Any, seconds: float) -> None:
+    def recorded(self, specialization: Any, seconds: float, step: float | None) -> None:
         """A call took so long, in which something was recorded: it counts where eager's side has modules that run
         compiled, for those are recorded less often than what has graph breaks around them."""
         modules = self.compiled.modules
         if modules is not None and modules.compiled:
-            self.compared(specialization, seconds, recorded=True)
+            self.compared(specialization, seconds, step, recorded=True)
 
     def compared(
-        self, specialization: Any, seconds: float | None, recorded: bool = False
+        self,
+        specialization: Any,
+        seconds: float | None,
+        step: float | None,
+        recorded: bool = False,
     ) -> None:
-        """A call took so long; None: no further call could be timed."""
+        """A call took so long; None: no further call could be timed. ``step``: how long it was from the call in front
+        of it, if that was timed and a backward may have followed it."""
         comparison = self.comparisons[specialization]
+        if step is not None:
+            comparison.add_step(step)
         self.timed_in_eager += seconds is not None and comparison.eager_next
         add = comparison.add_recording if recorded else comparison.add
         if seconds is not None and not add(seconds):

@@ -18,11 +18,14 @@
 
 #include "capture/Recorder.h"
 
+#include <c10/core/GradMode.h>
+
 #include <structmember.h>
 
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace pyjit::python {
@@ -54,6 +57,9 @@ struct CompiledFunction {
   uint64_t comparedSignature;
   uint32_t patience; ///< calls until the comparison ends without a result
   bool eagerNext;
+  /// When the call in front of this one began (a steady clock's nanoseconds),
+  /// if it was timed and a backward may have followed it; else 0.
+  int64_t timedBefore;
   /// Strong; by `rankOf`, then most recently hit first.
   std::vector<PyObject *> *specializations;
 };
@@ -95,14 +101,16 @@ PyObject *callEager(CompiledFunction *self, PyObject *const *args,
 
 /// Calls a method of the engine, whose errors are none of the call's.
 void tellEngine(CompiledFunction *self, const char *method,
-                PyObject *specialization, PyObject *detail = nullptr) {
+                PyObject *specialization, PyObject *detail = nullptr,
+                PyObject *further = nullptr) {
   PyObject *raised = PyErr_GetRaisedException();
   PyObject *engine =
       PyObject_GetAttrString(reinterpret_cast<PyObject *>(self), "engine");
   PyObject *name = engine ? PyUnicode_FromString(method) : nullptr;
-  PyObject *done = name ? PyObject_CallMethodObjArgs(
-                              engine, name, specialization, detail, nullptr)
-                        : nullptr;
+  PyObject *done =
+      name ? PyObject_CallMethodObjArgs(engine, name, specialization, detail,
+                                        further, nullptr)
+           : nullptr;
   if (!done)
     PyErr_WriteUnraisable(engine);
   Py_XDECREF(done);
@@ -229,12 +237,13 @@ thread_local bool timing = false;
 /// eager.
 PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
                   PyObject *kwnames) {
-  using Clock = std::chrono::steady_clock;
+  using namespace std::chrono;
   PyObject *callable = reinterpret_cast<PyObject *>(self);
   Py_ssize_t nargs = countArguments(nargsf, kwnames);
   uint64_t signature = signatureOf(args, nargs, modesNow());
   Reference holder = Reference::borrow(self->compared);
   Specialization &specialization = specializationOf(holder.get());
+  int64_t before = std::exchange(self->timedBefore, 0);
   if (self->patience-- == 0) {
     tellEngine(self, "_compared", holder.get(), Py_None);
     return answerWhole(callable, args, nargsf, kwnames);
@@ -246,20 +255,27 @@ PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   self->comparedSignature = signature;
   bool eager = self->eagerNext;
   uint64_t hits = specialization.hits, asked = timesAsked;
+  bool mayGoBack = at::GradMode::is_enabled();
   timing = true;
-  auto start = Clock::now();
+  auto start = steady_clock::now();
   PyObject *result = eager ? callEager(self, args, nargsf, kwnames)
                            : answerWhole(callable, args, nargsf, kwnames);
   bool settled = specialization.settle();
-  std::chrono::duration<double> taken = Clock::now() - start;
+  duration<double> taken = steady_clock::now() - start;
   timing = false;
   // Not one that raised, or that another specialization answered.
   bool counts = result && settled && (eager || specialization.hits == hits + 1);
   if (counts && self->compared == holder.get()) {
+    nanoseconds began = start.time_since_epoch();
+    self->timedBefore = mayGoBack ? began.count() : 0;
     Reference seconds = Reference::steal(PyFloat_FromDouble(taken.count()));
-    if (seconds)
+    duration<double> step = began - nanoseconds(before);
+    Reference between = before
+                            ? Reference::steal(PyFloat_FromDouble(step.count()))
+                            : Reference::borrow(Py_None);
+    if (seconds && between)
       tellEngine(self, asked == timesAsked ? "_compared" : "_recorded",
-                 holder.get(), seconds.get());
+                 holder.get(), seconds.get(), between.get());
     else
       PyErr_Clear();
   }
@@ -300,6 +316,7 @@ PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
 void endComparison(CompiledFunction *self) {
   Py_CLEAR(self->compared);
   self->comparedSignature = 0;
+  self->timedBefore = 0;
 }
 
 void askAlways(CompiledFunction *self) {

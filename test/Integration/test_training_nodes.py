@@ -356,6 +356,28 @@ def test_a_leaf_that_nobody_sees(compile: Compile) -> Steps:
         yield a, a.requires_grad, a.is_leaf, b.requires_grad
 
 
+@scenario(grad=True)
+def test_results_that_depend_on_own_leaves_alone(compile: Compile) -> Steps:
+    """They have a history where arguments that require grad have no part in it."""
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x.detach() * torch.ones(3, requires_grad=True)
+
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        return (x > 0).float() * torch.ones(3, requires_grad=True)
+
+    def restarted(x: torch.Tensor) -> torch.Tensor:
+        return x.detach().clone().requires_grad_() * 2
+
+    for call in (scaled, masked, restarted):
+        f = compile(call)
+        for step in range(4):
+            x = values(2, 3, seed=step).requires_grad_()
+            out = f(x)
+            out.sum().backward()
+            yield out, out.requires_grad, out.is_leaf, x.grad
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_deviation_of_one_element_with_another_default() -> None:
     fast = pyjit.compile(lambda x: x.std())

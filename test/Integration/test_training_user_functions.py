@@ -387,3 +387,28 @@ def test_backward_that_the_user_replaces(compile: Compile) -> Steps:
         out = f(x)
         out.sum().backward()
         yield [out, gradients(x)]
+
+
+class Part(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, whole: bool) -> Any:
+        return x.view(-1) if whole else (x[0], x * 2)
+
+    @staticmethod
+    def backward(ctx: Any, *g: torch.Tensor) -> Any:
+        raise AssertionError("nobody goes back")
+
+
+@scenario(graph_breaks=ANY, captured=False)
+def test_views_of_leaves_under_no_grad(compile: Compile) -> Steps:
+    """Eager's are leaves that require grad."""
+    for whole in (True, False):
+        f = compile(lambda x, whole=whole: Part.apply(x, whole))
+        for step in range(4):
+            x = leaf(2, 3, seed=step)
+            with torch.no_grad():
+                out = f(x)
+            yield [
+                (t, t.requires_grad, t.is_leaf, t.grad_fn is None, t._base is x)
+                for t in (out if isinstance(out, tuple) else (out,))
+            ]

@@ -45,8 +45,9 @@ PAGES = {
 }
 
 RUNNER = """
-import contextlib, io, json, sys
+import contextlib, io, json, sys, torch
 given = json.load(sys.stdin)
+torch.manual_seed(0)
 names, line, shown = {"__name__": "page"}, 1, []
 exec(given["preamble"], names)
 for code in given["blocks"]:

@@ -91,6 +91,57 @@ def test_looks_grow_rare_and_cost_little() -> None:
         assert all(lost <= 0.011 * d * min(compiled, eager) for d in distances)
 
 
+def look_at_steps(
+    comparison: Comparison, calls: tuple[float, float], behind: Callable[[bool], float]
+) -> None:
+    """One look at calls of so many seconds (compiled, eager), each with what follows it, by who answered."""
+    step = None
+    for _ in range(100):
+        if step is not None:
+            comparison.add_step(step)
+        eager = comparison.eager_next
+        step = calls[eager] + behind(eager)
+        if comparison.add(calls[eager]):
+            return
+    raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    ("forwards", "backwards", "eager"),
+    [
+        ((1.3, 1.0), (1.0, 2.0), False),  # the forward keeps more
+        ((1.3, 1.0), (2.0, 2.0), True),
+        ((1.3, 1.0), (2.2, 2.0), True),
+        ((0.9, 1.0), (2.6, 2.0), True),
+        ((0.5, 1.0), (2.9, 2.0), True),  # faster by far, but for the backward
+        ((0.9, 1.0), (2.0, 2.0), False),
+        ((0.5, 1.0), (1.0, 2.0), False),
+    ],
+)
+def test_backwards_count(
+    forwards: tuple[float, float],
+    backwards: tuple[float, float],
+    eager: bool,
+    seed: int,
+) -> None:
+    others = about(0.5, seed, noise=0.1)  # the loader, the optimizer
+    comparison = Comparison()
+    look_at_steps(comparison, forwards, lambda eager: backwards[eager] + others())
+    assert comparison.prefers_eager == eager
+    disagree = (forwards[0] > forwards[1]) != eager
+    assert ("up to the next call" in comparison.describe()) == disagree
+
+
+def test_noise_behind_calls_decides_nothing() -> None:
+    """What is faster stays, however long the rest of a step takes."""
+    for seed in range(200):
+        rng = random.Random(seed)
+        comparison = Comparison()
+        look_at_steps(comparison, (0.9, 1.0), lambda _, rng=rng: 10 * rng.random())
+        assert not comparison.prefers_eager
+
+
 def test_figures_for_readers() -> None:
     comparison = Comparison()
     assert "not compared" in comparison.describe()

@@ -243,6 +243,10 @@ void LeavingTensors::checkLeaf(const at::Tensor &t) {
     Py_DECREF(object);
     recording.end(ReasonKind::SharedMemory, why);
   };
+  // `autograd.Function` returns such views under no_grad.
+  if (t.is_view() && gradientOf(t) == Gradient::Leaf &&
+      externals.count(memoryOf(*info)))
+    return refuse(t, "a view of an input that is a leaf leaves the call");
   if (isOwnLeaf(*info, t)) {
     if (isMadeAsView(t, memoryOf(*info)))
       return refuse(t, "a leaf that shares memory leaves the call");
