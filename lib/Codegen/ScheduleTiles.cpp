@@ -137,21 +137,22 @@ static WalkOrder chooseWalk(const KernelGraph &graph, const Schedule &schedule,
 }
 
 /// Rows that the second-level cache holds while all columns pass; where the
-/// columns are walked once, all rows. Enough units for the threads.
+/// columns are walked once, all rows. Enough units for the threads. Where the
+/// number of rows is not known, columns that come from memory are to be read
+/// seldom: a tile takes far longer than its rows take from the last level.
 static int64_t chooseRowBlock(const KernelGraph &graph,
                               const Schedule &schedule,
                               const VectorContraction &contraction,
                               bool rowsOutside) {
-  constexpr int64_t cacheBytes = 160 << 10, enoughUnits = 16;
+  constexpr int64_t cacheBytes = 160 << 10, enoughUnits = 16, unknownRows = 256;
   const Dim &walked = graph.dims[schedule.tileDim];
-  int64_t length = walked.isSymbolic() ? INT64_MAX : walked.size,
-          block = length;
+  if (walked.isSymbolic())
+    return llvm::alignDown(unknownRows, schedule.tileRows);
+  int64_t length = walked.size, block = length;
   if (rowsOutside)
     block = std::clamp<int64_t>(
         cacheBytes / std::max<int64_t>(1, contraction.rowBytes()),
         schedule.tileRows, length);
-  if (walked.isSymbolic())
-    return llvm::alignDown(block, schedule.tileRows);
   int64_t others = 1;
   for (unsigned d = 0; d + 2 < schedule.numParallel; ++d)
     others *= graph.dims[d].estimate();
@@ -227,6 +228,11 @@ void chooseTile(KernelGraph &graph, Schedule &schedule,
       (options.registers - schedule.unroll - 2) / std::max(1u, schedule.unroll);
   const Dim &length = graph.dims[schedule.tileDim];
   most = std::max<int64_t>(2, most);
+  // Of 32 registers, 28 sums were slower than 24 (Zen 5), and more sizes are
+  // multiples of twelve and the powers of two that are left over.
+  constexpr int64_t many = 8, four = 4;
+  if (most > many)
+    most = llvm::alignDown(most, four);
   schedule.tileRows =
       length.isSymbolic() ? most : chooseRows(length.size, most);
 

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace pyjit::codegen;
@@ -162,11 +163,10 @@ void KernelEmitter::tileLoop(Value lower, Value upper) {
   if (walked.isSymbolic()) {
     if (walked.isMultipleOf(tile))
       return run(lower, upper, tile);
-    // Rows that are left over keep enough sums in flight, but the last few.
-    constexpr int64_t few = 4;
-    for (int64_t count : {tile, few}) {
-      if (count == few && tile <= few)
-        continue;
+    // Each tile reads all columns: few tiles of half the rows are left over
+    // rather than many rows.
+    for (int64_t count = tile; count > 1;
+         count = llvm::PowerOf2Ceil(count) / 2) {
       Value to = roundDown(lower, upper, count);
       run(lower, to, count);
       lower = to;

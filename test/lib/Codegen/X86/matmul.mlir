@@ -76,12 +76,14 @@ func.func @bias_by_row(%x: tensor<32x25xf32>, %w: tensor<32x8xf32>, %b: tensor<8
   return %y : tensor<8x25xf32>
 }
 
-// Rows whose number differs between calls: tiles of six, then of four, then the
-// last rows by themselves; a unit is a block of rows that a cache holds.
+// Rows whose number differs between calls: tiles of six, then of four, two and
+// one, for each of them reads all columns; a unit is a block of 256 rows.
 // CHECK-LABEL: func.func @some_rows
 // CHECK-COUNT-12: math.fma {{.*}} : vector<8xf32>
 // CHECK: scf.yield
 // CHECK-COUNT-8: math.fma {{.*}} : vector<8xf32>
+// CHECK: scf.yield
+// CHECK-COUNT-4: math.fma {{.*}} : vector<8xf32>
 // CHECK: scf.yield
 // CHECK-COUNT-2: math.fma {{.*}} : vector<8xf32>
 // CHECK-NOT: math.fma
