@@ -8,6 +8,7 @@ through either of the two. Only calling differs.
 
 from __future__ import annotations
 
+import abc
 import copy
 import functools
 from typing import Any
@@ -60,8 +61,23 @@ def _compiled_class(cls: type) -> type:
         "__doc__": cls.__doc__,
         "_pyjit_compiled": True,
     }
-    made = type(cls)(cls.__name__, (cls,), members)
+    made = _subclass(cls, members)
     _C.call_through(made)
+    return made
+
+
+class _Unannounced:
+    """Stands in front of a user's class while a subclass of it is made; laid out as modules are, to be taken away."""
+
+    def __init_subclass__(cls) -> None:
+        """In place of the user's, which may register what it is told of, or ask for arguments."""
+
+
+def _subclass(cls: type, members: dict[str, Any]) -> type:
+    """A subclass that neither ``__init_subclass__`` nor a metaclass of the user's is told of."""
+    of = abc.ABCMeta if issubclass(type(cls), abc.ABCMeta) else type
+    made = of.__new__(type(cls), cls.__name__, (_Unannounced, cls), members)
+    made.__bases__ = (cls,)
     return made
 
 

@@ -9,6 +9,7 @@ import io
 import pickle
 from typing import Any
 
+import pyjit
 import pytest
 import torch
 from Integration.harness import values
@@ -424,3 +425,39 @@ def test_no_leak_over_many_calls() -> None:
     for _ in range(3000):
         f(x)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+
+
+def test_classes_of_compiled_modules_are_not_announced() -> None:
+    """Neither `__init_subclass__` nor a metaclass is told of them; they may register classes, or ask for arguments."""
+    told: list[str] = []
+
+    class Meta(type):
+        def __new__(
+            cls, name: str, bases: tuple, members: dict, **given: object
+        ) -> Any:
+            told.append(f"made {name}")
+            return super().__new__(cls, name, bases, members, **given)
+
+        def __init__(cls, *given: Any, **names: object) -> None:
+            super().__init__(*given)
+            told.append(f"begun {cls.__name__}")
+
+    class Registered(torch.nn.Module, metaclass=Meta):
+        def __init_subclass__(cls, *, kind: str, **given: object) -> None:
+            super().__init_subclass__(**given)
+            told.append(kind)
+
+    class Doubled(Registered, kind="double"):
+        __slots__ = ("calls",)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * len(told)
+
+    before = list(told)
+    module = Doubled()
+    fast = pyjit.compile(module)
+    x = torch.ones(2)
+    for _ in range(3):
+        torch.testing.assert_close(fast(x), module(x))
+    assert told == before
+    assert isinstance(fast, Doubled) and type(fast).__bases__ == (Doubled,)
