@@ -140,6 +140,8 @@ void findInts(Scalars &scalars, OperatorUse &use,
               const std::vector<c10::IValue> &inputs,
               std::vector<std::vector<PyObject *>> &found) {
   for (Argument &argument : use.arguments) {
+    if (!scalars.isFollowed(argument.number))
+      continue; // of data, a tensor, or known
     const pyjit::rt::Number &wanted = *scalars.numberOf(argument.number);
     std::vector<size_t> equal;
     for (size_t i = 0; i < inputs.size(); ++i) {

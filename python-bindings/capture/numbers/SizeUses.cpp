@@ -70,7 +70,7 @@ OperatorUse::findInts(const Scalars &scalars,
   if (!match)
     return found;
   for (size_t i = 0; i < values.size(); ++i)
-    if (scalars.isTracked((*match)[i])) {
+    if (scalars.isFollowed((*match)[i])) {
       found[i] = (*match)[i];
       usedInts.insert(found[i]);
     }
@@ -151,7 +151,7 @@ bool Scalars::followParts(PyObject *tensor,
       dim += unpack(tensor).dim() - taken;
       shown += unpack(tensor).dim() - taken;
     } else if (PyLong_CheckExact(part)) {
-      if (isTracked(part))
+      if (isFollowed(part))
         currentUse.parts.push_back(
             {operators::aten::select_int, shown, part, nullptr});
       ++dim;
@@ -182,8 +182,8 @@ bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
       dim < 0 || dim >= t.dim())
     return false;
   specializeDeep(slice->step);
-  PyObject *start = isTracked(slice->start) ? slice->start : nullptr;
-  PyObject *end = isTracked(slice->stop) ? slice->stop : nullptr;
+  PyObject *start = isFollowed(slice->start) ? slice->start : nullptr;
+  PyObject *end = isFollowed(slice->stop) ? slice->stop : nullptr;
   if (start || end)
     currentUse.parts.push_back(
         {operators::aten::slice_Tensor, shown, start, end});
@@ -200,12 +200,13 @@ bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
     return true;
   // No operator shows that all of it is meant.
   int of = t.size(dim) > 1 ? s.sizes.valueOf(tensor, dim) : -1;
-  int bound = valueOf(slice->stop);
+  bool ofData = proxyOf(slice->stop) >= 0;
+  int bound = ofData ? -1 : valueOf(slice->stop);
   if (of >= 0 && bound >= 0) {
     s.add(PyjitCompareOp{
         .function = view("le"), .lhs = of, .rhs = bound, .outcome = true});
     currentUse.usedInts.insert(slice->stop);
-  } else if (of >= 0) {
+  } else if (of >= 0 && !ofData) {
     s.sizes.relate("le", of, stop);
   } else {
     specializeDeep(slice->stop);

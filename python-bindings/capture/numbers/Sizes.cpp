@@ -113,7 +113,7 @@ bool Scalars::question(const Call &call, const char *name) {
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(first); ++i) {
         PyObject *item = PyTuple_GET_ITEM(first, i);
         rt::Number number;
-        if (!asNumber(item, number) || number.isFloat)
+        if (!asNumber(item, number) || number.isFloat || proxyOf(item) >= 0)
           return false;
         factors.emplace_back(valueOf(item), number.integer);
       }
