@@ -172,8 +172,9 @@ def : OfSelf<"leaky_relu",
 def : OfSelf<"hardswish",
   (Select (Le $self, -3), 0,
     (Select (Lt $self, 3), (Mul $grad, (Add (Div $self, 3), "0.5")), $grad))>;
+// The backward multiplies by a sixth in single precision on every device.
 def : OfSelf<"hardsigmoid",
-  (Select (BitAnd (Gt $self, -3), (Lt $self, 3)), (Div $grad, 6), 0)>;
+  (Select (BitAnd (Gt $self, -3), (Lt $self, 3)), (Mul $grad, sixth), 0)>;
 def : OfSelf<"softplus",
   (Let $power, (Exp (Mul $self, $beta)),
     (Select (Gt (Mul $self, $beta), $threshold), $grad,

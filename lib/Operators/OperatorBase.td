@@ -132,6 +132,10 @@ def IsInf : ScalarNode;
 def SignBit : ScalarNode;
 def Select : ScalarNode;
 
+/// A sixth in single precision, which eager's kernels of hardsigmoid and
+/// hardswish have for doubles, too.
+defvar sixth = "0.16666667163372039794921875";
+
 /// The nodes of TableOp in include/pyjit/Operators/ScalarExpr.h.
 class TableNode<int children> : Node {
   int Children = children;

@@ -72,7 +72,6 @@ def : Op<"aten::heaviside",
          (Select (Eq $self, 0), $values, (Select (Gt $self, 0), 1, 0))>;
 def : Op<"aten::prelu", (Select (Gt $self, 0), $self, (Mul $self, (Channel $weight)))>;
 // A device multiplies by a sixth in single precision, doubles too.
-defvar sixth = "0.16666667163372039794921875";
 defvar ramp = (Minimum (Maximum (Add $self, 3), 0), 6);
 def : Op<"aten::hardswish",
          (IfOnDevice (Mul (Mul $self, ramp), sixth), (Div (Mul $self, ramp), 6))>;
