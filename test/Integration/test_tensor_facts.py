@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What Python can ask a tensor without arguments: each method and attribute, of tensors that differ in little else."""
+"""What Python can ask a tensor, alone or about another one: each method and attribute, of tensors that differ in little
+else."""
 
 from __future__ import annotations
 
@@ -18,6 +19,9 @@ NOT_ASKED = {
     "_cdata": "an address",
     "_use_count": "references of the recorder's own",
     "_backward": "no answer",
+    "_view_func": "raises for most",
+    "_view_func_unsafe": "raises for most",
+    "_rev_view_func_unsafe": "raises for most",
     "backward": "an effect",
     "grad_dtype": "raises for some",
     "_post_accumulate_grad_hooks": "an effect once it is set",
@@ -60,24 +64,26 @@ def tensors() -> dict[str, torch.Tensor]:
 
 
 @functools.cache
-def questions() -> list[str]:
+def questions(*others: torch.Tensor) -> list[str]:
     """Whose answer is no tensor."""
     found = []
     for name in sorted(set(dir(torch.Tensor)) - set(dir(object)) - NOT_ASKED.keys()):
+        if others and not callable(getattr(torch.Tensor, name)):
+            continue
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                answer = ask(torch.ones(4, 4), name)
+                answer = ask(torch.ones(4, 4), name, *others)
         except Exception:
-            continue  # it takes arguments, or is another tensor's
+            continue  # it takes other arguments, or is another tensor's
         if answer is not NotImplemented and is_plain(answer):
             found.append(name)
     return found
 
 
-def ask(x: torch.Tensor, name: str) -> Any:
+def ask(x: torch.Tensor, name: str, *others: torch.Tensor) -> Any:
     answer = getattr(x, name)
-    return answer() if callable(getattr(torch.Tensor, name)) else answer
+    return answer(*others) if callable(getattr(torch.Tensor, name)) else answer
 
 
 def is_plain(answer: Any) -> bool:
@@ -115,3 +121,17 @@ def test_each_question(name: str, grad: bool) -> None:
                 wanted, given = ask(x, name), fast(x)
             torch.testing.assert_close(given[0], x.detach() * 2)
             assert told(given[1]) == told(wanted), (kind, wanted)
+
+
+@pytest.mark.parametrize("name", questions(torch.ones(4, 4)))
+@pytest.mark.filterwarnings("ignore")
+def test_each_question_about_another_tensor(name: str) -> None:
+    fast = pyjit.compile(lambda x, y: (x.detach() * 2, ask(x, name, y)))
+    kinds = tensors()
+    others = ("plain", "another", "view", "part", "leaf")
+    for x in (kinds["plain"], kinds["view"], kinds["plain"]):
+        for other in [o for o in others for _ in range(2)] + [*reversed(others)]:
+            y = kinds[other]
+            with torch.no_grad():
+                wanted, given = ask(x, name, y), fast(x, y)
+            assert told(given[1]) == told(wanted), (other, wanted)
