@@ -46,6 +46,11 @@ public:
         y(a.tensor(right)), gradient(gradient) {}
 
   LogicalResult run() {
+    // Without columns, `mv` takes a matrix of ints and a vector of floats.
+    Type type = typeOf(gradient).getElementType();
+    for (Value *factor : {&x, &y})
+      if (typeOf(*factor).getElementType() != type)
+        *factor = build.convert(*factor, type);
     makeMatrices();
     batch = tssa::getSizes(typeOf(gradient));
     batch.pop_back_n(2);

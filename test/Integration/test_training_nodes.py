@@ -378,6 +378,18 @@ def test_results_that_depend_on_own_leaves_alone(compile: Compile) -> Steps:
             yield out, out.requires_grad, out.is_leaf, x.grad
 
 
+@scenario(grad=True)
+def test_a_matrix_of_ints_without_columns(compile: Compile) -> Steps:
+    """Eager's `mv` looks at the types where it multiplies."""
+    matrix = torch.zeros(3, 0, dtype=torch.int64)
+    f = compile(lambda x: torch.mv(matrix, x) + 1)
+    for _ in range(3):
+        x = torch.zeros(0, requires_grad=True)
+        out = f(x)
+        out.sum().backward()
+        yield out, x.grad
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_deviation_of_one_element_with_another_default() -> None:
     fast = pyjit.compile(lambda x: x.std())
