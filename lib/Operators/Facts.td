@@ -123,7 +123,7 @@ def : WholeView<wholeViews>;
 // As the first operand. (Overloads of these names that have an expression over
 // each element are pointwise.)
 def : SizeRule<"Same", All<["_softmax", "softmax", "log_softmax", "_log_softmax",
-                            "clone", "contiguous", "_to_copy", "to", "dropout",
+                            "_safe_softmax", "clone", "contiguous", "_to_copy", "to", "dropout",
                             "native_dropout", "cumsum", "cumprod", "flip",
                             "roll", "sort", "argsort", "tril", "triu",
                             "zeros_like", "ones_like", "full_like",
@@ -306,6 +306,8 @@ def : PartSizes<"RepeatInterleave", One<["repeat_interleave.self_int"]>.Of>;
 def : PartSizes<"Diff", One<["diff"]>.Of>;
 def : PartSizes<"InstanceNorm", One<["instance_norm"]>.Of>;
 def : PartSizes<"Tensordot", One<["tensordot"]>.Of>;
+def : PartSizes<"Attention", One<["scaled_dot_product_attention",
+                                  "_scaled_dot_product_attention_math"]>.Of>;
 
 def : Resizes<All<["_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa_backward",
                    "_upsample_bilinear2d_aa", "_upsample_bilinear2d_aa_backward",

@@ -215,3 +215,39 @@ PINNED: dict[str, tuple[Any, Make]] = {
 @pytest.mark.parametrize("name", PINNED)
 def test_numbers_of_torch(name: str) -> None:
     check(name, *PINNED[name], BATCHES + LENGTHS)
+
+
+def masked(kind: str | None, x: torch.Tensor) -> torch.Tensor | None:
+    n = x.shape[1]
+    if kind == "bool":
+        return torch.ones(n, n, dtype=torch.bool).tril()
+    return torch.randn(n, n) if kind == "float" else None
+
+
+@pytest.mark.parametrize("mask", [None, "bool", "float", "causal"])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_attention_that_is_trained(mask: str | None, dropout: float) -> None:
+    """Batches padded to their longest sequence: one specialization for all of them, with eager's random numbers."""
+    import pyjit
+
+    def attend(x: torch.Tensor, m: torch.Tensor | None) -> torch.Tensor:
+        q = x.view(x.shape[0], x.shape[1], 2, 8).transpose(1, 2)
+        causal = mask == "causal"
+        return F.scaled_dot_product_attention(q, q, q * 2, m, dropout, causal)
+
+    fast = pyjit.compile(attend)
+    for b, n in BATCHES + LENGTHS + [(2, 33), (1, 4), (2, 1)]:
+        torch.manual_seed(b * 100 + n)
+        x = R(b, n, 16)
+        m, results = masked(mask, x), []
+        for call in (fast, attend):
+            torch.manual_seed(n)
+            leaf = x.clone().requires_grad_()
+            y = call(leaf, m)
+            y.square().sum().backward()
+            results.append((y.detach(), leaf.grad, torch.rand(1)))
+        torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+    stats = pyjit.stats(fast)
+    assert not stats["eager_calls"] and not stats["reasons"], stats
+    # For the first size, for other batches, for other lengths; one row and one sequence by themselves.
+    assert stats["misses"] <= 5, stats

@@ -102,6 +102,24 @@ bool Composites::describeLoss(Composite &composite,
   return true;
 }
 
+/// Attention that is written out: eager does so on the CPU where it drops out.
+/// False: not known; another kernel pads rows, or its choice depends on sizes.
+bool Composites::describeAttention(Composite &composite,
+                                   const std::vector<c10::IValue> &inputs) {
+  const at::Tensor &query = inputs[0].toTensor(), &key = inputs[1].toTensor();
+  bool writtenOut =
+      query.is_cpu() && inputs[4].isDouble() && inputs[4].toDouble() > 0;
+  bool grouped = inputs.back().isBool() && inputs.back().toBool();
+  // The scale is a number that follows from the length of a row.
+  if (!writtenOut || grouped || query.dim() < 2 || !specializeDim(query, -1))
+    return false;
+  bool isPart = inputs.size() > 8; // of `scaled_dot_product_attention`
+  if (isPart && inputs[5].isBool() && inputs[5].toBool()) // a mask of its own
+    composite.lists.push_back(
+        {sizeOf(query, query.dim() - 2), sizeOf(key, key.dim() - 2)});
+  return true;
+}
+
 /// `upsample_nearest2d.vec` and its like: the new sizes are the old ones times
 /// factors. Those that are no integers leave a literal, which rules notice.
 void Composites::describeResize(Composite &composite,
@@ -221,6 +239,8 @@ bool Composites::describe(Composite &composite,
     return true;
   case PyjitPartSizesEinsum: // of one tensor: sums and diagonals
     return composite.tensors.size() == 1;
+  case PyjitPartSizesAttention:
+    return describeAttention(composite, inputs);
   case PyjitPartSizesNllLoss:
     return describeLoss(composite, inputs);
   case PyjitPartSizesCrossEntropy:
@@ -351,23 +371,31 @@ PyjitAttribute Composites::write(const Numbers &list,
   return s.writer.list(sizes);
 }
 
+const Composites::Numbers *
+Composites::findList(const std::vector<int64_t> &values, bool &several) const {
+  const Numbers *match = nullptr;
+  several = false;
+  for (const Composite &composite : running)
+    for (const Numbers &known : composite.lists)
+      if (evaluate(known) == values) {
+        several |= match != nullptr;
+        match = &known;
+      }
+  return several ? nullptr : match;
+}
+
 /// A list of sizes that a part of a composite was given.
 PyjitAttribute Composites::list(const std::string &name,
                                 const std::vector<c10::IValue> &inputs,
                                 TensorOpArguments &arguments) {
   std::vector<int64_t> values = inputs[1].toIntVector();
-  const Numbers *match = nullptr;
-  for (const Composite &composite : running)
-    for (const Numbers &known : composite.lists)
-      if (evaluate(known) == values) {
-        if (match) { // which of the two is not known
-          specializeRunning();
-          return nullptr;
-        }
-        match = &known;
-      }
-  if (match)
+  bool several;
+  if (const Numbers *match = findList(values, several))
     return write(*match, arguments);
+  if (several) {
+    specializeRunning();
+    return nullptr;
+  }
   std::vector<PyjitAttribute> sizes;
   const at::Tensor &self = inputs[0].toTensor();
   if (name == operators::aten::expand) {
@@ -428,6 +456,11 @@ PyjitAttribute Composites::argument(const std::string &overload,
   if (i == 1 && inputs[1].isIntList() &&
       (facts.takesSizesAsPart || facts.resizes))
     return list(overload, inputs, arguments);
+  if (overload == operators::aten::ones && i == 0) {
+    bool several;
+    const Numbers *match = findList(inputs[0].toIntVector(), several);
+    return match ? write(*match, arguments) : nullptr;
+  }
   // `diff` says where its slices end, and where they begin is no size.
   bool slice = overload == operators::aten::slice_Tensor && i == 3;
   bool divisor = overload == operators::aten::div_Scalar && i == 1;

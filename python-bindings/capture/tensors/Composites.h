@@ -84,6 +84,8 @@ private:
   bool describe(Composite &composite, const std::vector<c10::IValue> &inputs);
   bool describeLoss(Composite &composite,
                     const std::vector<c10::IValue> &inputs);
+  bool describeAttention(Composite &composite,
+                         const std::vector<c10::IValue> &inputs);
   void describeResize(Composite &composite,
                       const std::vector<c10::IValue> &inputs);
   bool describeJoin(Composite &composite,
@@ -93,6 +95,10 @@ private:
   void specializeRunning();
   int write(const Computed &number);
   PyjitAttribute write(const Numbers &list, TensorOpArguments &arguments);
+  /// The one list of sizes that is known to be handed on and has these values;
+  /// null: there is none, or (`several`) which of them it is is not known.
+  const Numbers *findList(const std::vector<int64_t> &values,
+                          bool &several) const;
   PyjitAttribute list(const std::string &name,
                       const std::vector<c10::IValue> &inputs,
                       TensorOpArguments &arguments);
