@@ -242,11 +242,11 @@ def : Derivative<"aten::pow.Tensor_Tensor", "exponent",
   (Mul $grad, (Select (BitAnd (Eq $self, 0), (Ge $exponent, 0)), 0,
                       (Mul $result, (Log $self))))>;
 
+// The base may be a number that differs between calls.
 def : Derivative<"aten::pow.Scalar", "exponent",
-  (IfNumber $self, 0,
-    (Mul $grad, (Select (Ge $exponent, 0), 0, (Mul $result, "-inf"))),
-    (Mul $grad, (Mul $result,
-                     (Log (Call<"aten::full_like"> $exponent, $self)))))>;
+  (Let $base, (Call<"aten::full_like"> $exponent, $self),
+    (Mul $grad, (Select (BitAnd (Eq $base, 0), (Ge $exponent, 0)), 0,
+                        (Mul $result, (Log $base)))))>;
 
 // At the origin, zero.
 class OfAngle<string operand, dag numerator>

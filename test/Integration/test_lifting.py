@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from Integration.harness import (
     ANY,
     Compile,
@@ -512,3 +513,29 @@ def test_tensors_of_numbers(kind: str) -> None:
     assert stats["specializations"] == 2 and stats["hits"] == 4, stats
     if kind != "scalar_tensor":  # which raises
         torch.testing.assert_close(fast(x, 1e39), f(x, 1e39))  # infinity
+
+
+@scenario(graph_breaks=ANY, captured="late")
+def test_one_number_in_two_places(compile: Compile) -> Steps:
+    """What one place takes as a size, another one must not keep as it was."""
+    calls = (
+        lambda x, n: F.pad(x, (n, n), value=n),
+        lambda x, n: torch.constant_pad_nd(x, (n, 1), n),
+        lambda x, n: torch.full((n, 2), n),
+        lambda x, n: torch.arange(n, n + n, n),
+    )
+    for call in calls:
+        f = compile(call)
+        for n in (2, 2, 1, 3, 4, 7):
+            yield f(values(4, 2), n)
+
+
+@scenario(grad=True, graph_breaks=ANY, captured="late")
+def test_gradient_of_a_power_of_a_number(compile: Compile) -> Steps:
+    """Its rule must not be chosen by the number of an earlier call."""
+    f = compile(lambda x, n: n**x)
+    for n in (2.0, 3.0, 0.0, -2.0, -0.0, float("inf"), 1.0):
+        x = torch.tensor([0.0, 1.5, 2.0, -1.0], requires_grad=True)
+        out = f(x, n)
+        out.sum().backward()
+        yield out, x.grad

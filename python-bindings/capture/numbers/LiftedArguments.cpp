@@ -117,7 +117,7 @@ void findInSubscript(Scalars &scalars, OperatorUse &use,
         value.bits() != scalars.numberOf(number)->bits())
       continue;
     found[i] = {number};
-    use.usedInts.insert(number);
+    ++use.usedInts[number];
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,8 +45,8 @@ struct OperatorUse {
   // Sizes (SizeUses.cpp).
   std::vector<std::vector<PyObject *>> lists; ///< ints of the arguments
   bool open = false;                          ///< the last one goes on
-  std::vector<PyObject *> ints; ///< may be numbers that nobody takes
-  std::set<PyObject *> usedInts;
+  std::vector<PyObject *> ints;       ///< may be numbers that nobody takes
+  std::map<PyObject *, int> usedInts; ///< how often
   struct Part {
     const char *name;
     int64_t dim;
@@ -57,6 +57,8 @@ struct OperatorUse {
   /// undefined elsewhere.
   at::Tensor target;
 
+  /// Whether operators have taken a number in each place that it was given in.
+  bool isTaken(PyObject *number) const;
   /// The ints that a call's arguments hold, in their order.
   void collectInts(const Call &call);
   /// Tracked numbers among the elements of an operator's list of ints: told by

@@ -74,6 +74,16 @@ void Scalars::beginUse(const std::string &name, const Call &call) {
   hasUse = !currentUse.arguments.empty() || !currentUse.ints.empty();
 }
 
+bool OperatorUse::isTaken(PyObject *number) const {
+  auto taken = usedInts.find(number);
+  auto left = std::count(ints.begin(), ints.end(), number);
+  if (taken != usedInts.end())
+    left -= taken->second;
+  for (const Argument &argument : arguments)
+    left += argument.number == number && !argument.used;
+  return left <= 0;
+}
+
 /// What no operator took as a number was used in a way that nobody saw.
 void Scalars::endUse() {
   if (!hasUse)
@@ -85,12 +95,11 @@ void Scalars::endUse() {
   cause = "it goes into '" + currentUse.name +
           "', where no operator is seen to take it";
   for (const OperatorUse::Argument &argument : currentUse.arguments)
-    if (!clear ||
-        !(argument.used || currentUse.usedInts.count(argument.number)))
+    if (!clear || !currentUse.isTaken(argument.number))
       specialize(argument.number);
   clear |= currentUse.name == "getitem";
   for (PyObject *number : currentUse.ints)
-    if (!clear || !currentUse.usedInts.count(number))
+    if (!clear || !currentUse.isTaken(number))
       specialize(number);
   cause = std::move(before);
 }

@@ -72,7 +72,7 @@ OperatorUse::findInts(const Scalars &scalars,
   for (size_t i = 0; i < values.size(); ++i)
     if (scalars.isFollowed((*match)[i])) {
       found[i] = (*match)[i];
-      usedInts.insert(found[i]);
+      ++usedInts[found[i]];
     }
   return found;
 }
@@ -205,7 +205,7 @@ bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
   if (of >= 0 && bound >= 0) {
     s.add(PyjitCompareOp{
         .function = view("le"), .lhs = of, .rhs = bound, .outcome = true});
-    currentUse.usedInts.insert(slice->stop);
+    ++currentUse.usedInts[slice->stop];
   } else if (of >= 0 && !ofData) {
     s.sizes.relate("le", of, stop);
   } else {
