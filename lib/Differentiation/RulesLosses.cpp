@@ -17,7 +17,7 @@ using tssa::typeOf;
 
 /// The gradient of each element's loss, where a call reduces them as argument
 /// `reduction` says; null where that differs between calls. `each` has their
-/// shape.
+/// shape. (Of a backward overload: what its result was multiplied by.)
 static Value ofElements(Adjoint &a, unsigned reduction, Value each) {
   constexpr double kMean = 1;
   std::optional<double> given = a.number(reduction);
@@ -29,17 +29,26 @@ static Value ofElements(Adjoint &a, unsigned reduction, Value each) {
              : a.gradient();
 }
 
-/// The slope of a loss at a difference.
-static Value slopeOf(Adjoint &a, Value difference) {
+static bool isHuberLoss(StringRef overload) {
+  return overload == operators::aten::huber_loss ||
+         overload == operators::aten::huber_loss_backward;
+}
+static bool isSquareLoss(StringRef overload) {
+  return overload == operators::aten::mse_loss ||
+         overload == operators::aten::mse_loss_backward;
+}
+
+/// The slope of a loss at a difference; `width` is the number of its argument
+/// that says where two lines begin, smooth_l1_loss(beta) or huber_loss(delta).
+static Value slopeOf(Adjoint &a, Value difference, unsigned widthAt) {
   GradientBuilder &build = a.build;
   StringRef overload = a.call.getOverload();
-  if (overload == operators::aten::mse_loss)
+  if (isSquareLoss(overload))
     return build.multiply(difference, build.wrapped(2));
   if (overload == operators::aten::l1_loss)
     return build.apply(operators::aten::sign, difference);
-  // Between two lines, smooth_l1_loss(beta) or huber_loss(delta).
-  Argument width = a.factor(3);
-  bool isHuber = overload == operators::aten::huber_loss;
+  Argument width = a.factor(widthAt);
+  bool isHuber = isHuberLoss(overload);
   Value ofWidth = build.multiply(
       build.ones(rowMajorType({}, typeOf(difference).getElementType())), width);
   Value negative = build.negate(ofWidth);
@@ -60,11 +69,42 @@ LogicalResult gradient_rules::Loss(Adjoint &a) {
   Value gradient = ofElements(a, 2, difference);
   if (!gradient)
     return a.refuse("its reduction differs between calls");
-  gradient = build.multiply(slopeOf(a, difference), gradient);
+  gradient = build.multiply(slopeOf(a, difference, 3), gradient);
   if (a.wants(0u))
     a.give(0, gradient);
   if (a.wants(1))
     a.give(1, build.negate(gradient));
+  return success();
+}
+
+/// By the gradient that came in, the slope; by the tensors, the curvature.
+LogicalResult gradient_rules::LossBackward(Adjoint &a) {
+  constexpr unsigned kReduction = 3, kWidth = 4;
+  GradientBuilder &build = a.build;
+  StringRef overload = a.call.getOverload();
+  Value difference = build.subtract(a.tensor(1), a.tensor(2));
+  Value gradient = ofElements(a, kReduction, difference);
+  if (!gradient)
+    return a.refuse("its reduction differs between calls");
+  if (a.wants(0u))
+    a.give(0, build.multiply(slopeOf(a, difference, kWidth), gradient));
+  if (!a.wants(1) && !a.wants(2))
+    return success();
+  Value bent = build.multiply(gradient, a.tensor(0));
+  if (isSquareLoss(overload)) {
+    bent = build.multiply(bent, build.wrapped(2));
+  } else {
+    Value size = build.apply(operators::aten::abs, difference);
+    Value inside =
+        build.pointwise(operators::aten::lt_Tensor, {size, a.factor(kWidth)});
+    if (!isHuberLoss(overload))
+      bent = build.divide(bent, a.factor(kWidth));
+    bent = build.select(inside, bent, build.wrapped(0));
+  }
+  if (a.wants(1))
+    a.give(1, bent);
+  if (a.wants(2))
+    a.give(2, build.negate(bent));
   return success();
 }
 
@@ -85,10 +125,37 @@ LogicalResult gradient_rules::SoftMargin(Adjoint &a) {
   return success();
 }
 
+/// -y z / (1 + z) where z = exp(-y x); by x, y^2 z / (1 + z)^2.
+LogicalResult gradient_rules::SoftMarginBackward(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  Value self = a.tensor(1), target = a.tensor(2);
+  if (a.wants(2))
+    return a.refuse("its target requires grad");
+  Value power = build.apply(operators::aten::exp,
+                            build.multiply(build.negate(target), self));
+  Value gradient = ofElements(a, 3, power);
+  if (!gradient)
+    return a.refuse("its reduction differs between calls");
+  Value whole = build.add(power, build.wrapped(1));
+  if (a.wants(0u)) {
+    Value slope =
+        build.divide(build.negate(build.multiply(target, power)), whole);
+    a.give(0, build.multiply(slope, gradient));
+  }
+  if (a.wants(1)) {
+    Value bent =
+        build.divide(build.multiply(build.multiply(target, target), power),
+                     build.multiply(whole, whole));
+    a.give(1, build.multiply(bent, build.multiply(gradient, a.tensor(0))));
+  }
+  return success();
+}
+
+constexpr double kLeast = 1e-12; // as eager's kernel has it
+
 /// (x - y) / (x (1 - x)); by the target log(1 - x) - log(x), as long as neither
 /// is infinite.
 LogicalResult gradient_rules::CrossEntropy(Adjoint &a) {
-  constexpr double kLeast = 1e-12; // as eager's kernel has it
   GradientBuilder &build = a.build;
   Value self = a.tensor(0), target = a.tensor(1);
   Value rest = build.subtract(build.ones(typeOf(self)), self);
@@ -109,6 +176,39 @@ LogicalResult gradient_rules::CrossEntropy(Adjoint &a) {
                                  build.apply(operators::aten::log, self));
     a.give(1, build.multiply(slope, gradient));
   }
+  return success();
+}
+
+/// Of (x - y) / (x (1 - x)): by x, (x^2 - 2 x y + y) / (x (1 - x))^2.
+LogicalResult gradient_rules::CrossEntropyBackward(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  Value self = a.tensor(1), target = a.tensor(2);
+  Value rest = build.subtract(build.ones(typeOf(self)), self);
+  Value gradient = ofElements(a, 4, rest);
+  if (!gradient)
+    return a.refuse("its reduction differs between calls");
+  if (Value weight = a.tensor(3))
+    gradient = build.multiply(gradient, weight);
+  Value product = build.multiply(rest, self);
+  if (a.wants(0u)) {
+    Value bounded = build.pointwise(operators::aten::clamp_min,
+                                    {product, build.number(kLeast)});
+    Value slope = build.divide(build.subtract(self, target), bounded);
+    a.give(0, build.multiply(slope, gradient));
+  }
+  gradient = build.multiply(gradient, a.tensor(0));
+  if (a.wants(1)) {
+    Value root = build.multiply(build.add(self, build.wrapped(kLeast)),
+                                build.add(rest, build.wrapped(kLeast)));
+    Value across =
+        build.multiply(build.multiply(self, build.wrapped(2)), target);
+    Value above =
+        build.add(build.subtract(build.multiply(self, self), across), target);
+    Value bent = build.divide(above, build.multiply(root, root));
+    a.give(1, build.multiply(bent, gradient));
+  }
+  if (a.wants(2))
+    a.give(2, build.divide(build.negate(gradient), product));
   return success();
 }
 

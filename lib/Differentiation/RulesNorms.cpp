@@ -52,6 +52,23 @@ public:
 
   Value value;
 
+  /// The gradient of x, of the mean's, and of the deviation's reciprocal, which
+  /// are given for each element, or null.
+  Value throughStatistics(Value ofMean, Value ofInverse) {
+    Value sum;
+    if (ofInverse) {
+      Value square = build.multiply(inverse, inverse);
+      sum = build.negate(
+          build.multiply(value, build.multiply(square, ofInverse)));
+    }
+    if (ofMean)
+      sum = sum ? build.add(sum, ofMean) : ofMean;
+    SmallVector<Size> counted;
+    for (int64_t dim : dims)
+      counted.push_back(tssa::getSizes(typeOf(value))[dim]);
+    return build.divide(sum, build.count(counted));
+  }
+
   /// The gradient of x, of the value's.
   Value gradient(Value ofValue) {
     Value along =
@@ -164,8 +181,6 @@ LogicalResult gradient_rules::GroupNorm(Adjoint &a) {
   std::optional<double> groups = a.number(at.groups);
   if (!epsilon || !groups)
     return a.refuse("its numbers differ between calls");
-  if (!a.isOfFirst())
-    return a.refuse("a gradient of its statistics");
   Value input = a.tensor(0);
   Type type = computeTypeOf(input);
   SmallVector<Size> sizes = tssa::getSizes(typeOf(input));
@@ -178,6 +193,18 @@ LogicalResult gradient_rules::GroupNorm(Adjoint &a) {
       rowMajorType({sizes[0], int64_t(*groups), *length}, type);
   Value x = build.reshape(build.convert(input, type), grouped);
   Normalised normal(build, x, {2}, /*isCentered=*/true, *epsilon);
+  auto ofGroups = [&](unsigned result) {
+    Value given = a.gradient(result);
+    return given ? build.unsqueeze(build.convert(given, type), 2) : Value();
+  };
+  Value ofMean = ofGroups(1), ofInverse = ofGroups(2);
+  if (a.wants(0u) && (ofMean || ofInverse))
+    a.give(0, build.reshape(
+                  build.expand(normal.throughStatistics(ofMean, ofInverse),
+                               grouped),
+                  whole));
+  if (!a.gradient())
+    return success();
   Value gradient = build.convert(a.gradient(), type);
   if (a.wants(0u)) {
     Value scaled = gradient;
@@ -200,6 +227,8 @@ LogicalResult gradient_rules::GroupNorm(Adjoint &a) {
 /// those of the batch.
 LogicalResult gradient_rules::BatchNorm(Adjoint &a) {
   GradientBuilder &build = a.build;
+  if (!a.gradient()) // statistics have none
+    return success();
   std::optional<double> epsilon = a.number(7);
   if (!epsilon)
     return a.refuse("its epsilon differs between calls");
@@ -233,21 +262,58 @@ LogicalResult gradient_rules::BatchNorm(Adjoint &a) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Of gradients
+//===----------------------------------------------------------------------===//
+
 namespace {
+
+/// What the gradients of a normalisation are made of, r P(u) where
+/// n = (x - mean) r is normal and P(u) = u - mean(u) - n mean(u n), or u itself
+/// where the statistics are constants. By x, dr = -r^2 n / count and
+/// d sum(u n) = r P(u).
+class Projection {
+public:
+  Projection(GradientBuilder &build, Value centered, Value inverse,
+             ArrayRef<int64_t> dims, bool ofBatch)
+      : inverse(inverse), normal(build.multiply(centered, inverse)),
+        build(build), dims(dims), ofBatch(ofBatch) {}
+
+  Value inverse, normal;
+
+  Value operator()(Value u) {
+    if (!ofBatch)
+      return u;
+    Value along = build.multiply(normal, mean(build.multiply(u, normal)));
+    return build.subtract(build.subtract(u, mean(u)), along);
+  }
+  Value scaled(Value u) { return build.multiply((*this)(u), inverse); }
+
+  /// The gradient of x, of sum(h r P(u)); `ofH` is P(h).
+  Value throughStatistics(Value h, Value ofH, Value u) {
+    Value ofInverse = build.multiply(normal, mean(build.multiply(ofH, u)));
+    Value ofNormal =
+        build.add(build.multiply(ofH, mean(build.multiply(u, normal))),
+                  build.multiply((*this)(u), mean(build.multiply(h, normal))));
+    Value square = build.multiply(inverse, inverse);
+    return build.negate(build.multiply(square, build.add(ofInverse, ofNormal)));
+  }
+
+private:
+  Value mean(Value value) { return build.mean(value, dims); }
+
+  GradientBuilder &build;
+  SmallVector<int64_t> dims;
+  bool ofBatch;
+};
 
 /// The derivative of native_batch_norm_backward, in each channel
 ///   ofInput  = weight r P(g),  ofWeight = sum(g n),  ofBias = sum(g)
-/// where n = (x - mean) r is normal and P(u) = u - mean(u) - n mean(u n), or u
-/// itself where the statistics are constants. By x, dr = -r^2 n / count and
-/// d sum(u n) = r P(u).
 class BatchNormBackwardRule {
 public:
   explicit BatchNormBackwardRule(Adjoint &a)
       : a(a), build(a.build), type(computeTypeOf(a.tensor(1))),
-        rank(typeOf(a.tensor(1)).getRank()), ofBatch(a.flag(7)) {
-    dims.push_back(0);
-    llvm::append_range(dims, llvm::seq<int64_t>(2, rank));
-  }
+        rank(typeOf(a.tensor(1)).getRank()), ofBatch(a.flag(7)) {}
 
   LogicalResult run() {
     std::optional<double> epsilon = a.number(8);
@@ -256,19 +322,23 @@ public:
     if (!a.tensor(0) || !a.tensor(ofBatch ? 5 : 3) ||
         !a.tensor(ofBatch ? 6 : 4))
       return a.refuse("a gradient or statistics that are no tensors");
+    SmallVector<int64_t> dims{0};
+    llvm::append_range(dims, llvm::seq<int64_t>(2, rank));
     Value x = build.convert(a.tensor(1), type);
-    inverse = ofBatch ? channel(a.tensor(6))
-                      : inverseRoot(build, channel(a.tensor(4)), *epsilon);
+    Value inverse = ofBatch
+                        ? channel(a.tensor(6))
+                        : inverseRoot(build, channel(a.tensor(4)), *epsilon);
     Value mean = channel(a.tensor(ofBatch ? 5 : 3));
-    normal = build.multiply(build.subtract(x, mean), inverse);
+    Projection project(build, build.subtract(x, mean), inverse, dims, ofBatch);
     gradient = build.convert(a.tensor(0), type);
     if (a.tensor(2))
       weight = channel(a.tensor(2));
     if (Value second = a.gradient(0))
-      differentiateInput(build.convert(second, type));
+      differentiateInput(project, build.convert(second, type));
     if (Value second = a.gradient(1))
-      differentiateWeight(channel(second));
-    if (Value second = a.gradient(2); second && a.wants(0u))
+      differentiateWeight(project, channel(second));
+    // Without a weight, eager has none of the bias' gradient.
+    if (Value second = a.gradient(2); second && weight && a.wants(0u))
       a.give(0, build.expand(channel(second),
                              tssa::getRowMajorType(typeOf(gradient))));
     return success();
@@ -278,42 +348,27 @@ private:
   Value channel(Value value) {
     return perChannel(build, build.convert(value, type), rank);
   }
-  Value mean(Value value) { return build.mean(value, dims); }
-  Value project(Value u) {
-    if (!ofBatch)
-      return u;
-    Value along = build.multiply(normal, mean(build.multiply(u, normal)));
-    return build.subtract(build.subtract(u, mean(u)), along);
-  }
   Value scaled(Value value) {
     return weight ? build.multiply(value, weight) : value;
   }
 
-  void differentiateInput(Value second) {
+  void differentiateInput(Projection &project, Value second) {
     Value projected = project(second);
-    Value product = build.multiply(projected, gradient);
     if (a.wants(0u))
-      a.give(0, scaled(build.multiply(projected, inverse)));
+      a.give(0, scaled(build.multiply(projected, project.inverse)));
     if (a.wants(2))
-      giveChannels(a, 2, build.multiply(product, inverse));
-    if (!a.wants(1) || !ofBatch)
-      return;
-    Value ofInverse = build.multiply(normal, mean(product));
-    Value ofNormal = build.add(
-        build.multiply(projected, mean(build.multiply(gradient, normal))),
-        build.multiply(project(gradient),
-                       mean(build.multiply(second, normal))));
-    Value square = build.multiply(inverse, inverse);
-    a.give(1, scaled(build.negate(
-                  build.multiply(square, build.add(ofInverse, ofNormal)))));
+      giveChannels(
+          a, 2,
+          build.multiply(build.multiply(projected, gradient), project.inverse));
+    if (a.wants(1) && ofBatch)
+      a.give(1, scaled(project.throughStatistics(second, projected, gradient)));
   }
 
-  void differentiateWeight(Value second) {
+  void differentiateWeight(Projection &project, Value second) {
     if (a.wants(0u))
-      a.give(0, build.multiply(second, normal));
+      a.give(0, build.multiply(second, project.normal));
     if (a.wants(1))
-      a.give(1, build.multiply(build.multiply(project(gradient), inverse),
-                               second));
+      a.give(1, build.multiply(project.scaled(gradient), second));
   }
 
   Adjoint &a;
@@ -321,14 +376,58 @@ private:
   Type type;
   int64_t rank;
   bool ofBatch;
-  SmallVector<int64_t> dims;
-  Value inverse, normal, gradient, weight;
+  Value gradient, weight;
 };
 
 } // namespace
 
 LogicalResult gradient_rules::BatchNormBackward(Adjoint &a) {
   return BatchNormBackwardRule(a).run();
+}
+
+/// Of native_layer_norm_backward, over the last dimensions:
+///   ofInput = r P(g weight),  ofWeight = sum(g n),  ofBias = sum(g)
+LogicalResult gradient_rules::LayerNormBackward(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  auto shape = dyn_cast_or_null<ArrayAttr>(a.constant(2));
+  if (!shape || !a.tensor(0))
+    return a.refuse("its numbers differ between calls");
+  Type type = computeTypeOf(a.tensor(1));
+  auto converted = [&](Value value) {
+    return value ? build.convert(value, type) : Value();
+  };
+  int64_t rank = typeOf(a.tensor(1)).getRank();
+  auto dims =
+      llvm::to_vector(llvm::seq<int64_t>(rank - int64_t(shape.size()), rank));
+  Value gradient = converted(a.tensor(0)), weight = converted(a.tensor(5));
+  Value centered =
+      build.subtract(converted(a.tensor(1)), converted(a.tensor(3)));
+  Projection project(build, centered, converted(a.tensor(4)), dims,
+                     /*ofBatch=*/true);
+  if (Value second = converted(a.gradient(0))) {
+    Value projected = project(second);
+    Value scaled = build.multiply(projected, project.inverse);
+    if (a.wants(0u))
+      a.give(0, weight ? build.multiply(scaled, weight) : scaled);
+    if (a.wants(5))
+      a.give(5, build.multiply(scaled, gradient));
+    if (a.wants(1))
+      a.give(1, project.throughStatistics(
+                    second, projected,
+                    weight ? build.multiply(gradient, weight) : gradient));
+  }
+  if (Value second = converted(a.gradient(1))) {
+    if (a.wants(0u))
+      a.give(0, build.multiply(project.normal, second));
+    if (a.wants(1))
+      a.give(1, project.scaled(build.multiply(gradient, second)));
+  }
+  if (a.gradient(2) && !weight)
+    return a.refuse("a gradient of the bias' gradient, without a weight: eager "
+                    "has none");
+  if (Value second = converted(a.gradient(2)); second && a.wants(0u))
+    a.give(0, build.expand(second, tssa::getRowMajorType(typeOf(gradient))));
+  return success();
 }
 
 /// v * (g / |v|), where |v| is over all dimensions but one: the second result.

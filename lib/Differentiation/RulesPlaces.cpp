@@ -231,32 +231,6 @@ LogicalResult gradient_rules::DiagonalMatrix(Adjoint &a) {
   return success();
 }
 
-/// glu: one half times the sigmoid of the other.
-LogicalResult gradient_rules::Gated(Adjoint &a) {
-  GradientBuilder &build = a.build;
-  Value self = a.tensor(0), gradient = a.gradient();
-  RankedTensorType type = typeOf(self);
-  int64_t dim = a.dimensions(1, type.getRank()).front();
-  Size half = tssa::getSizes(typeOf(gradient))[dim];
-  Value first = build.slice(self, dim, 0, half);
-  Value gate =
-      build.apply(operators::aten::sigmoid, build.slice(self, dim, half, half));
-  Value ofFirst = build.multiply(gradient, gate);
-  Value rest = build.subtract(build.ones(typeOf(ofFirst)), gate);
-  Value ofGate = build.multiply(build.multiply(ofFirst, rest), first);
-  // A list of tensors, which a call of the builder's does not take.
-  Builder &attributes = build.getBuilder();
-  auto operand = a.call.getArgs()[0];
-  auto args = attributes.getArrayAttr(
-      {attributes.getArrayAttr({operand, operand}), build.integer(dim)});
-  a.give(0, tssa::AtenOp::create(
-                build.getBuilder(), build.getLoc(),
-                TypeRange{tssa::getRowMajorType(type)}, operators::aten::cat,
-                ValueRange{ofFirst, ofGate}, args, DenseI64ArrayAttr())
-                .getResult(0));
-  return success();
-}
-
 //===----------------------------------------------------------------------===//
 // Indexed reads: what was read several times adds up
 //===----------------------------------------------------------------------===//

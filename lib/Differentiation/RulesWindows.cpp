@@ -124,17 +124,20 @@ LogicalResult gradient_rules::GeneralConvolution(Adjoint &a) {
 }
 
 /// A convolution and both of its gradients are linear in each of what they are
-/// given.
+/// given; the bias' is a sum for each channel.
 LogicalResult gradient_rules::ConvolutionBackward(Adjoint &a) {
   GradientBuilder &build = a.build;
   Value gradient = a.tensor(0), input = a.tensor(1), weight = a.tensor(2);
   Value ofInput = a.gradient(0), ofWeight = a.gradient(1);
   Geometry geometry{a.constant(4), a.constant(5), a.constant(6),
                     a.constant(7), a.constant(8), a.constant(9)};
-  if (a.gradient(2))
-    return a.refuse("a gradient of the bias' gradient");
   if (a.wants(0u)) {
     RankedTensorType type = gradientTypeOf(typeOf(gradient));
+    if (Value ofBias = a.gradient(2)) {
+      for (int64_t dim = 1; dim < typeOf(gradient).getRank() - 1; ++dim)
+        ofBias = build.unsqueeze(ofBias, dim);
+      a.give(0, build.expand(ofBias, type));
+    }
     if (ofInput)
       a.give(0, convolve(build, ofInput, weight, geometry, type));
     if (ofWeight)
@@ -180,6 +183,7 @@ LogicalResult gradient_rules::PooledPlaces(Adjoint &a) {
   bool isSolid =
       overload == operators::aten::max_pool3d_with_indices_backward ||
       overload == operators::aten::adaptive_max_pool3d_backward ||
+      overload == operators::aten::fractional_max_pool3d_backward ||
       overload == operators::aten::max_unpool3d;
   Value places = a.call.getOperands().back(), given = a.tensor(0);
   if (!a.wants(0u))

@@ -132,7 +132,7 @@ def : OfSelf<"relu6", (Select (BitOr (Le $self, 0), (Ge $self, 6)), 0, $grad)>;
 def : OfSelf<"hardtanh",
              (Select (BitOr (Le $self, $min_val), (Ge $self, $max_val)), 0,
                      $grad)>;
-def : OfSelf<"gelu",
+defvar ofGelu =
   (IfString $approximate, "tanh",
     (Let $square, (Mul $self, $self),
     (Let $inner, (Mul (Add $self, (Mul (Mul $square, $self), "0.044715")),
@@ -146,7 +146,8 @@ def : OfSelf<"gelu",
     (Mul $grad,
       (Add (Mul (Add (Erf (Mul $self, "0.70710678118654752440")), 1), "0.5"),
            (Mul $self, (Mul (Exp (Mul (Mul $self, $self), "-0.5")),
-                            "0.39894228040143267794")))))>;
+                            "0.39894228040143267794")))));
+def : OfSelf<"gelu", ofGelu>;
 def : OfSelf<"silu",
   (Let $sigmoid, (Sigmoid $self),
     (Mul (Mul $grad, $sigmoid),
@@ -156,29 +157,33 @@ def : OfSelf<"mish",
   (Let $tanh, (Tanh (Log1p (Exp $self))),
     (Mul $grad, (Add $tanh, (Mul (Mul $self, $sigmoid),
                                  (Sub 1, (Mul $tanh, $tanh)))))))>;
+// What is not chosen is differentiated all the same, and zero times infinity is
+// no number: exponentials are of what is not positive, sigmoids are finite.
+defvar negative = (Select (Lt $self, 0), $self, 0);
 def : OfSelf<"elu",
   (Select (Le $self, 0),
           (Mul $grad, (Mul (Mul (Mul $input_scale, $alpha), $scale),
-                           (Exp (Mul $self, $input_scale)))),
+                           (Exp (Mul negative, $input_scale)))),
           (Mul $grad, $scale))>;
 def : OfSelf<"selu",
   (Select (Le $self, 0),
-          (Mul $grad, (Mul (Exp $self), "1.7580993408473768600")),
+          (Mul $grad, (Mul (Exp negative), "1.7580993408473768600")),
           (Mul $grad, "1.0507009873554804934"))>;
 def : OfSelf<"celu",
-  (Select (Le $self, 0), (Mul $grad, (Exp (Mul $self, (Div 1, $alpha)))), $grad)>;
+  (Select (Le $self, 0), (Mul $grad, (Exp (Mul negative, (Div 1, $alpha)))), $grad)>;
 def : OfSelf<"leaky_relu",
   (Select (Gt $self, 0), $grad, (Mul $grad, $negative_slope))>;
-def : OfSelf<"hardswish",
+defvar ofHardswish =
   (Select (Le $self, -3), 0,
-    (Select (Lt $self, 3), (Mul $grad, (Add (Div $self, 3), "0.5")), $grad))>;
+    (Select (Lt $self, 3), (Mul $grad, (Add (Div $self, 3), "0.5")), $grad));
+def : OfSelf<"hardswish", ofHardswish>;
 // The backward multiplies by a sixth in single precision on every device.
 def : OfSelf<"hardsigmoid",
   (Select (BitAnd (Gt $self, -3), (Lt $self, 3)), (Mul $grad, sixth), 0)>;
-def : OfSelf<"softplus",
-  (Let $power, (Exp (Mul $self, $beta)),
-    (Select (Gt (Mul $self, $beta), $threshold), $grad,
-            (Mul $grad, (Div $power, (Add $power, 1)))))>;
+defvar ofSoftplus =
+  (Let $scaled, (Mul $self, $beta),
+    (Select (Gt $scaled, $threshold), $grad, (Mul $grad, (Sigmoid $scaled))));
+def : OfSelf<"softplus", ofSoftplus>;
 def : OfSelf<"threshold", (Select (Le $self, $threshold), 0, $grad)>;
 foreach name = ["log_sigmoid", "log_sigmoid_forward"] in
   def : OfSelf<name, (Mul $grad, (Sigmoid (Neg $self)))>;
@@ -189,6 +194,7 @@ def : OfSelf<"_prelu_kernel",
              (Select (Gt $self, 0), $grad, (Mul $weight, $grad))>;
 def : Derivative<"aten::_prelu_kernel", "weight",
                  (Select (Gt $self, 0), 0, (Mul $self, $grad))>;
+def : GradientRule<"ParametricBackward", One<["_prelu_kernel_backward"]>.Of>;
 
 //===----------------------------------------------------------------------===//
 // Pointwise, more operands
@@ -397,6 +403,98 @@ foreach name = ["log_softmax.int", "_log_softmax"] in
 
 class OfGradient<string name, dag expression>
     : Derivative<"aten::" # name, "grad_output", expression>;
+class OfOutput<string name, dag expression>
+    : Derivative<"aten::" # name, "output", expression>;
+
+// Of piecewise linear functions: by what decides between the pieces, eager has
+// zeros.
+def : OfGradient<"threshold_backward", (Select (Le $self, $threshold), 0, $grad)>;
+def : OfGradient<"hardtanh_backward",
+  (Select (BitOr (Le $self, $min_val), (Ge $self, $max_val)), 0, $grad)>;
+def : OfGradient<"leaky_relu_backward",
+  (Select (Gt $self, 0), $grad, (Mul $grad, $negative_slope))>;
+def : OfGradient<"softshrink_backward", (Select (Le (Abs $self), $lambd), 0, $grad)>;
+def : Derivative<"aten::hardshrink_backward", "grad_out",
+  (Select (Le (Abs $self), $lambd), 0, $grad)>;
+foreach name = ["threshold", "hardtanh", "leaky_relu", "softshrink", "hardshrink"] in
+  def : OfSelf<name # "_backward", zero>;
+def : OfGradient<"native_dropout_backward", (Mul $grad, (Mul $mask, $scale))>;
+
+// Of smooth ones.
+def : OfGradient<"sigmoid_backward", (Mul $grad, (Mul (Sub 1, $output), $output))>;
+def : OfOutput<"sigmoid_backward",
+  (Mul (Mul $grad, $grad_output), (Sub 1, (Mul $output, 2)))>;
+def : OfGradient<"tanh_backward", (Mul $grad, (Sub 1, (Mul $output, $output)))>;
+def : OfOutput<"tanh_backward", (Mul $grad, (Mul (Mul $output, $grad_output), -2))>;
+def : OfGradient<"log_sigmoid_backward", (Mul $grad, (Sigmoid (Neg $self)))>;
+def : OfSelf<"log_sigmoid_backward",
+  (Let $sigmoid, (Sigmoid $self),
+    (Mul (Mul $grad, $grad_output), (Mul (Sub $sigmoid, 1), $sigmoid)))>;
+def : OfGradient<"hardswish_backward", ofHardswish>;
+def : OfSelf<"hardswish_backward",
+  (Select (BitAnd (Gt $self, -3), (Lt $self, 3)),
+          (Div (Mul $grad, $grad_output), 3), 0)>;
+def : OfGradient<"softplus_backward", ofSoftplus>;
+def : OfSelf<"softplus_backward",
+  (Let $scaled, (Mul $self, $beta),
+  (Let $sigmoid, (Sigmoid $scaled),
+    (Mul (Mul (Mul $grad, $grad_output), (Mul (Sub 1, $sigmoid), $sigmoid)),
+         (Mul (Lt $scaled, $threshold), $beta))))>;
+defvar negativePart = (Mul (Mul (Mul $input_scale, $alpha), $scale),
+  (Exp (Mul (Select (Lt $self_or_result, 0), $self_or_result, 0), $input_scale)));
+def : OfGradient<"elu_backward",
+  (Select (Gt $self_or_result, 0), (Mul $grad, $scale),
+    (IfTrue $is_result,
+      (Mul $grad, (Mul (Add $self_or_result, (Mul $alpha, $scale)), $input_scale)),
+      (Mul $grad, negativePart)))>;
+def : Derivative<"aten::elu_backward", "self_or_result",
+  (Let $product, (Mul (Mul $grad, $grad_output), $input_scale),
+    (Select (Lt $self_or_result, 0),
+            (IfTrue $is_result, (Value $product), (Mul $product, negativePart)), 0))>;
+def : OfGradient<"gelu_backward", ofGelu>;
+// With tanh: f = x / 2, g = 1 - tanh(u)^2, h = du/dx; 2 f' g h + f g' h + f g h'.
+def : OfSelf<"gelu_backward",
+  (IfString $approximate, "tanh",
+    (Let $square, (Mul $self, $self),
+    (Let $tanh, (Tanh (Mul (Add $self, (Mul (Mul $square, $self), "0.044715")),
+                           "0.79788456080286535588")),
+    (Let $slope, (Mul (Add (Mul $square, "0.134145"), 1), "0.79788456080286535588"),
+    (Let $rest, (Sub 1, (Mul $tanh, $tanh)),
+      (Mul (Mul (Mul $grad, $grad_output), $rest),
+           (Add (Sub $slope, (Mul (Mul $self, $tanh), (Mul $slope, $slope))),
+                (Mul $square, "0.10703222440890037"))))))),
+    (Mul (Mul $grad, $grad_output),
+         (Mul (Mul (Exp (Mul (Mul $self, $self), "-0.5")),
+                   "0.39894228040143267794"),
+              (Sub 2, (Mul $self, $self)))))>;
+
+def : OfGradient<"_softmax_backward_data",
+  (Let $product, (Mul $grad, $output),
+    (Sub $product,
+         (Mul $output, (Call<"aten::sum.dim_IntList"> $product, $dim, 1))))>;
+def : OfOutput<"_softmax_backward_data",
+  (Sub (Mul $grad, (Sub $grad_output,
+                        (Call<"aten::sum.dim_IntList"> (Mul $grad_output, $output), $dim, 1))),
+       (Mul $grad_output,
+            (Call<"aten::sum.dim_IntList"> (Mul $grad, $output), $dim, 1)))>;
+def : OfGradient<"_log_softmax_backward_data",
+  (Sub $grad,
+       (Call<"aten::sum.dim_IntList"> (Mul $grad, (Exp $output)), $dim, 1))>;
+def : OfOutput<"_log_softmax_backward_data",
+  (Mul (Mul (Neg (Call<"aten::sum.dim_IntList"> $grad_output, $dim, 1)),
+            (Exp $output)), $grad)>;
+
+// Of what shows a part.
+def : OfGradient<"slice_backward",
+  (Backward<"aten::slice_copy.Tensor"> $grad, $dim, $start, $end, $step)>;
+def : OfGradient<"select_backward",
+  (Backward<"aten::select_copy.int"> $grad, $dim, $index)>;
+def : OfGradient<"diagonal_backward",
+  (Backward<"aten::diagonal_copy"> $grad, $offset, $dim1, $dim2)>;
+def : Derivative<"aten::unfold_backward", "grad_in",
+  (Backward<"aten::unfold_copy"> $grad, $dim, $size, $step)>;
+def : OfGradient<"masked_scatter_backward",
+  (Backward<"aten::masked_scatter"> (Call<"aten::zeros_like"> $grad_output), $mask, $grad)>;
 
 foreach n = [1, 2, 3] in
   foreach kind = ["reflection_pad", "replication_pad"] in {
@@ -477,7 +575,9 @@ def : GradientRule<"PooledPlaces",
                    One<["max_pool2d_with_indices_backward",
                         "max_pool3d_with_indices_backward",
                         "adaptive_max_pool2d_backward",
-                        "adaptive_max_pool3d_backward", "max_unpool2d",
+                        "adaptive_max_pool3d_backward",
+                        "fractional_max_pool2d_backward",
+                        "fractional_max_pool3d_backward", "max_unpool2d",
                         "max_unpool3d"]>.Of>;
 
 // Of what the forward call was given they ask for the sizes alone.
@@ -617,6 +717,7 @@ def : GradientRule<"ChannelShuffle", One<["channel_shuffle"]>.Of>;
 def : GradientRule<"Diagonal", One<["diagonal_copy", "trace"]>.Of>;
 def : GradientRule<"DiagonalMatrix", One<["diag_embed"]>.Of>;
 def : GradientRule<"Gated", One<["glu"]>.Of>;
+def : GradientRule<"GatedBackward", One<["glu_backward"]>.Of>;
 
 //===----------------------------------------------------------------------===//
 // Indexed reads
@@ -649,10 +750,11 @@ def : GradientRule<"MaskedScatter", One<["masked_scatter"]>.Of>;
 //===----------------------------------------------------------------------===//
 
 def : GradientRule<"LayerNorm", One<["layer_norm", "native_layer_norm"]>.Of>;
+def : GradientRule<"LayerNormBackward", One<["native_layer_norm_backward"]>.Of>;
 def : GradientRule<"GroupNorm", One<["group_norm", "native_group_norm"]>.Of>;
 def : GradientRule<"RmsNorm", One<["rms_norm", "_fused_rms_norm"]>.Of>;
 def : GradientRule<"WeightNorm", One<["_weight_norm_interface"]>.Of>;
-def : GradientRule<"BatchNorm", One<["batch_norm"]>.Of>;
+def : GradientRule<"BatchNorm", One<["batch_norm", "native_batch_norm"]>.Of>;
 def : GradientRule<"BatchNormBackward", One<["native_batch_norm_backward"]>.Of>;
 def : GradientRule<"BatchNormTraining",
                    One<["_native_batch_norm_legit",
@@ -670,8 +772,14 @@ def : DrawsMask<One<["native_dropout"]>.Of>;
 def : GradientRule<"Attention", One<["scaled_dot_product_attention"]>.Of>;
 def : GradientRule<"Loss", One<["mse_loss", "l1_loss", "smooth_l1_loss",
                                 "huber_loss"]>.Of>;
+def : GradientRule<"LossBackward", One<["mse_loss_backward",
+                                        "smooth_l1_loss_backward",
+                                        "huber_loss_backward"]>.Of>;
 def : GradientRule<"SoftMargin", One<["soft_margin_loss"]>.Of>;
+def : GradientRule<"SoftMarginBackward", One<["soft_margin_loss_backward"]>.Of>;
 def : GradientRule<"CrossEntropy", One<["binary_cross_entropy"]>.Of>;
+def : GradientRule<"CrossEntropyBackward",
+                   One<["binary_cross_entropy_backward"]>.Of>;
 def : GradientRule<"CrossEntropyOfLogits",
                    One<["binary_cross_entropy_with_logits"]>.Of>;
 def : GradientRule<"ClassLoss", One<["nll_loss_forward", "nll_loss2d_forward"]>.Of>;

@@ -42,3 +42,12 @@ func.func @windows(%x: tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>>) -> tensor
   %1 = tssa.aten "aten::neg"(%0) : (tensor<?x3x4xf32, #tssa.layout<[s0, 3, 4], [8, 2, 1]>>) -> tensor<?x3x4xf32, #tssa.layout<[s0, 3, 4], [12, 4, 1]>>
   return %1 : tensor<?x3x4xf32, #tssa.layout<[s0, 3, 4], [12, 4, 1]>>
 }
+
+// -----
+
+// Eager has no derivative of the bias' gradient, where there is no weight.
+func.func @bias(%g: tensor<4x3xf32>, %x: tensor<4x3xf32>, %m: tensor<4x1xf32>, %r: tensor<4x1xf32>) -> tensor<3xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  // expected-error @+1 {{cannot be differentiated: a gradient of the bias' gradient, without a weight: eager has none}}
+  %0:3 = tssa.aten "aten::native_layer_norm_backward"(%g, %x, [3 : i64], %m, %r, none, none, [false, false, true]) : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>) -> (tensor<0xf32>, tensor<0xf32>, tensor<3xf32>)
+  return %0#2 : tensor<3xf32>
+}
