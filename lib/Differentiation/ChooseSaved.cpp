@@ -9,6 +9,7 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Calls.h"
 #include "dialects/tssa/IR/Views.h"
+#include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/OperatorNames.h"
 
@@ -78,6 +79,9 @@ int64_t costToRepeat(Operation *op) {
   if (isa<tssa::AssignOp>(op))
     return bytesOf(typeOf(op->getResult(0)));
   auto call = dyn_cast<tssa::AtenOp>(op);
+  // Nobody has written it: there is nothing to save.
+  if (call && operators::lookupFacts(call.getOverload()).allocates)
+    return 0;
   if (!call || call->getNumResults() != 1 || !isMemoryEffectFree(op) ||
       call->hasAttr(attribute::kVendorCall))
     return FlowNetwork::kUnlimited;

@@ -8,7 +8,6 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/OperatorFacts.h"
-#include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/OperatorNames.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -150,43 +149,10 @@ LogicalResult ReverseSweep::visit(Operation *op) {
       });
 }
 
-/// Of the results that a mask asks for (`native_batch_norm_backward`), a trace
-/// has no others: their gradients in the places that the schema gives them.
-static FailureOr<SmallVector<Value>> inPlaces(tssa::AtenOp op,
-                                              ArrayRef<Value> ofResults) {
-  const operators::OperatorInfo *info =
-      operators::lookupOperator(op.getOverload());
-  int place = info ? info->findArgument("output_mask") : -1;
-  auto mask =
-      place < 0
-          ? ArrayAttr()
-          : dyn_cast_or_null<ArrayAttr>(tssa::constantArgument(op, place));
-  if (place < 0 || (mask && mask.size() == ofResults.size()))
-    return SmallVector<Value>(ofResults);
-  SmallVector<Value> places;
-  size_t next = 0;
-  for (Attribute asked : mask ? mask.getValue() : ArrayRef<Attribute>()) {
-    bool isThere = cast<BoolAttr>(asked).getValue();
-    places.push_back(isThere && next < ofResults.size() ? ofResults[next]
-                                                        : Value());
-    next += isThere;
-  }
-  if (!mask || next != ofResults.size())
-    return op->emitError(
-        "cannot be differentiated: its mask does not say which "
-        "results it has");
-  return places;
-}
-
 LogicalResult ReverseSweep::pass(tssa::AtenOp op) {
-  SmallVector<Value> given;
+  SmallVector<Value> ofResults;
   for (Value result : op.getResults())
-    given.push_back(gradients.lookup(result));
-  FailureOr<SmallVector<Value>> placed = inPlaces(op, given);
-  hasFailed |= failed(placed);
-  if (hasFailed)
-    return failure();
-  SmallVector<Value> ofResults = *placed;
+    ofResults.push_back(gradients.lookup(result));
   auto wants = [&](Value operand) { return active.contains(operand); };
   auto giveOperand = [&](Value operand, Value gradient) {
     give(operand, gradient);

@@ -492,6 +492,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
   t.add("torch:Tensor", legacyTensor);
   t.add("torch:Size", makeSize);
   t.add("torch:Size.numel", nativePure);
+  t.add("torch._C:_infer_size", nativePure);
   t.add("torch:device", nativePure);
   t.add("torch:finfo", nativePure);
   t.add("torch:iinfo", nativePure);

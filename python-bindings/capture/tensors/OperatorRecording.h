@@ -44,7 +44,7 @@ public:
     beginHistories();
     PyjitValue first = append();
     bindFresh(first);
-    bindMutated(first + PyjitValue(fresh.size()));
+    bindMutated(first + PyjitValue(numResults));
     endPartialGradients();
   }
 
@@ -67,6 +67,12 @@ private:
   bool checkKeptCast();
   bool isOwnConstant(const at::Tensor &t, const TensorInfo &info) const;
   bool recordZeros();
+  PyjitValue addChoice(bool takesFirst, PyjitValue first, PyjitValue second,
+                       const at::Tensor &result);
+  PyjitValue addZeroGradient(PyjitValue value, const at::Tensor &result,
+                             size_t operand);
+  bool isUnread(size_t operand) const;
+  void fillUnread(size_t operand);
   bool addsOnHost();
   bool multipliesOnHost();
   bool takeFromHost(size_t j);
@@ -79,8 +85,10 @@ private:
   bool checkFlow(const OperatorGradient &gradient);
   bool checkRetyped();
   void beginHistories();
+  std::vector<at::Tensor> resultsInPlaces() const;
   PyjitValue append();
   PyjitValue writtenLeaf(const at::Tensor &leaf);
+  PyjitValue differentiableValue(size_t operand);
   void noteUse(const at::Tensor &leaf);
   void keepUnwritten();
   void bindFresh(PyjitValue value);
@@ -108,6 +116,11 @@ private:
   PyjitValue replaced = -1;
   /// Results that are not the very operand that went in.
   std::vector<at::Tensor> fresh;
+  /// The places of the fresh ones among the call's results. A trace has those
+  /// that a mask leaves out, too, as values that nobody reads: everybody behind
+  /// it counts results as the schema does.
+  std::vector<size_t> places;
+  size_t numResults = 0;
   /// Numbers of operands that the fresh results share storage with.
   std::vector<size_t> aliases;
 };

@@ -158,9 +158,12 @@ struct TensorRecorder::Impl {
   void bindWritten(const at::TensorBase &tensor, int value,
                    const std::string &overload, bool constant);
   PyjitType type(const at::TensorBase &tensor);
-  /// Appends an operator with these results; returns the first one's value.
+  /// Appends an operator with these results, undefined where it leaves one out;
+  /// returns the first one's value.
   PyjitValue add(const OperatorCall &call,
                  const std::vector<at::Tensor> &results);
+  PyjitValue add(const OperatorCall &call, const std::vector<PyjitType> &types,
+                 const std::vector<int64_t> &offsets);
   /// Appends what makes `result`, a tensor of no dimensions that holds the
   /// number `value`.
   PyjitValue addNumber(PyjitValue value, const at::Tensor &result);

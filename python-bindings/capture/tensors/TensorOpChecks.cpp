@@ -69,22 +69,6 @@ const char *OperatorRecording::whyDataDependent() const {
   return dynamicShape ? "the result's shape depends on data" : nullptr;
 }
 
-/// The launch program counts results as the schema does: of those that a mask
-/// asks for, the others have to come last.
-static bool lacksEarlierResult(const c10::OperatorHandle &handle,
-                               const std::vector<c10::IValue> &outputs) {
-  if (!handle.schema().argumentIndexWithName("output_mask"))
-    return false;
-  bool lacks = false;
-  for (const c10::IValue &output : outputs) {
-    bool isThere = output.isTensor() && output.toTensor().defined();
-    if (lacks && isThere)
-      return true;
-    lacks |= !isThere;
-  }
-  return false;
-}
-
 bool OperatorRecording::checkWhatPythonSees() {
   for (TensorInfo *info : arguments.infos)
     constant &= info && info->constant;
@@ -115,8 +99,6 @@ bool OperatorRecording::checkWhatPythonSees() {
     constant = false;
   if (other || outputs.empty())
     return refuse("results other than tensors");
-  if (lacksEarlierResult(op.handle, outputs))
-    return refuse("its mask leaves out a result in front of others");
   return true;
 }
 
@@ -236,6 +218,18 @@ bool OperatorRecording::takeFromHost(size_t j) {
   return true;
 }
 
+/// Rules of `vmap` give gradients of one operand something of the shape of that
+/// operand.
+bool OperatorRecording::isUnread(size_t j) const {
+  if (!op.facts.linearGradients || !j || j > outputs.size())
+    return false;
+  for (size_t k = 0; k < outputs.size(); ++k)
+    if (!outputs[k].isTensor() ||
+        outputs[k].toTensor().defined() != (k + 1 == j))
+      return false;
+  return true;
+}
+
 bool OperatorRecording::checkOperands() {
   if (op.castKept && !checkKeptCast())
     return false;
@@ -249,8 +243,12 @@ bool OperatorRecording::checkOperands() {
     bool writes = contains(mutated, j);
     if (impl.host.isWritten(t) && (writes || !takeFromHost(j)))
       return refuse("it takes a tensor whose number the host has changed");
-    if (info->uninitialized && !writes && viewed.empty())
-      return refuse("it reads memory that no operator has filled");
+    if (info->uninitialized && !writes && viewed.empty() &&
+        op.facts.overwrites != int(j)) {
+      if (!isUnread(j))
+        return refuse("it reads memory that no operator has filled");
+      fillUnread(j);
+    }
     if (writes && (mayOverlap(t) || info->readOnly))
       return refuse("it writes through a view that shows an element twice, or "
                     "that no kernel can write");
@@ -328,18 +326,21 @@ bool OperatorRecording::checkWritten() {
 }
 
 bool OperatorRecording::findFresh() {
-  std::vector<at::Tensor> returned;
-  for (const c10::IValue &output : outputs)
+  for (const c10::IValue &output : outputs) {
+    std::vector<at::Tensor> returned;
     collectTensors(output, returned);
-  for (const at::Tensor &t : returned) {
-    bool isOperand = false;
-    for (const at::Tensor &operand : arguments.operands)
-      isOperand |= operand.defined() && operand.is_same(t);
-    if (isOperand)
-      continue;
-    if (const char *why = unsupportedTensor(t))
-      return refuse(why);
-    fresh.push_back(t);
+    numResults += returned.empty() && output.isTensor(); // left out
+    for (const at::Tensor &t : returned) {
+      bool isOperand = false;
+      for (const at::Tensor &operand : arguments.operands)
+        isOperand |= operand.defined() && operand.is_same(t);
+      if (isOperand)
+        continue;
+      if (const char *why = unsupportedTensor(t))
+        return refuse(why);
+      fresh.push_back(t);
+      places.push_back(numResults++);
+    }
   }
   return !fresh.empty() || !mutated.empty();
 }

@@ -14,6 +14,7 @@
 #include "tensors/OperatorRecording.h"
 #include "tensors/TensorOpFacts.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -66,6 +67,20 @@ void OperatorRecording::bindNumbers() {
       }
 }
 
+/// Zeros of this type and shape.
+static OperatorCall zeros(TraceWriter &writer, at::IntArrayRef shape,
+                          at::ScalarType type, const at::Device &device) {
+  std::vector<PyjitAttribute> sizes;
+  for (int64_t size : shape)
+    sizes.push_back(writer.integer(size));
+  OperatorCall call;
+  call.overload = operators::aten::full;
+  call.arguments = {writer.list(sizes),          writer.real(0),
+                    writer.integer(int(type)),   writer.none(),
+                    writer.device(device.str()), writer.none()};
+  return call;
+}
+
 /// Forward-mode differentiation uses tensors of zeros without memory; with them
 /// operators leave out what they would compute. False: it is an operator like
 /// others.
@@ -73,50 +88,102 @@ bool OperatorRecording::recordZeros() {
   auto isZero = [](const at::Tensor &t) {
     return t.defined() && t._is_zerotensor();
   };
-  bool result = outputs.size() == 1 && outputs[0].isTensor() &&
-                isZero(outputs[0].toTensor());
-  if (!result && std::none_of(arguments.operands.begin(),
-                              arguments.operands.end(), isZero))
+  auto isZeroResult = [&](const c10::IValue &v) {
+    return v.isTensor() && isZero(v.toTensor());
+  };
+  bool result = std::any_of(outputs.begin(), outputs.end(), isZeroResult) ||
+                std::any_of(mutated.begin(), mutated.end(), [&](size_t j) {
+                  return isZero(arguments.operands[j]);
+                });
+  bool isSum =
+      (op.name == operators::aten::add_Tensor ||
+       op.name == operators::aten::sub_Tensor) &&
+      std::any_of(arguments.operands.begin(), arguments.operands.end(), isZero);
+  if (!result && !isSum)
     return false;
-  if (outputs.size() != 1 || !outputs[0].isTensor() || !mutated.empty() ||
-      outputs[0].toTensor().requires_grad())
-    return !refuse("of a tensor of zeros without memory");
+  const char *why = "of a tensor of zeros without memory";
+  if (outputs.size() != 1 || !mutated.empty())
+    return !refuse(why);
   const at::Tensor &t = outputs[0].toTensor();
-  OperatorCall call;
-  if (result) {
-    std::vector<PyjitAttribute> sizes;
-    for (int64_t size : t.sizes())
-      sizes.push_back(recording.writer.integer(size));
-    call.overload = operators::aten::full;
-    call.arguments = {recording.writer.list(sizes),
-                      recording.writer.real(0),
-                      recording.writer.integer(int(t.scalar_type())),
-                      recording.writer.none(),
-                      recording.writer.device(t.device().str()),
-                      recording.writer.none()};
-  } else if (op.name == operators::aten::add_Tensor ||
-             op.name == operators::aten::sub_Tensor) {
-    // What is added to them is the result, the sign of its zeros included.
-    bool second =
-        arguments.operands.size() == 2 && isZero(arguments.operands[0]);
-    size_t other = second ? 1 : 0;
-    if (arguments.operands.size() != 2 || !arguments.infos[other] ||
-        isZero(arguments.operands[other]) ||
-        (second && op.name == operators::aten::sub_Tensor) ||
+  std::optional<size_t> shown;
+  if (!result) {
+    bool second = isZero(arguments.operands[0]);
+    shown = second ? 1 : 0;
+    if (arguments.operands.size() != 2 || !arguments.infos[*shown] ||
+        isZero(arguments.operands[*shown]) ||
+        (second && op.name == operators::aten::sub_Tensor &&
+         !arguments.operands[1].is_non_overlapping_and_dense()) ||
         op.inputs[2].toScalar().toDouble() != 1.0 ||
-        impl.type(arguments.operands[other]) != impl.type(t))
-      return !refuse("of a tensor of zeros without memory");
-    call.overload = operators::aten::clone;
-    call.operands = {arguments.values[other]};
-    call.arguments = {recording.writer.operand(), recording.writer.none()};
-  } else {
-    return false;
+        arguments.operands[*shown].scalar_type() != t.scalar_type())
+      return !refuse(why);
   }
   if (!t.is_contiguous())
-    return !refuse("of a tensor of zeros without memory");
-  TensorInfo &info = impl.bind(t, impl.add(call, {t}));
+    return !refuse(why);
+  fresh = {t};
+  if (!checkGradient())
+    return true;
+  beginHistories();
+  OperatorCall call =
+      zeros(recording.writer, t.sizes(), t.scalar_type(), t.device());
+  call.noGrad = noGrad;
+  PyjitValue value = impl.add(call, {t});
+  // What is added to them is the result, the sign of its zeros included.
+  if (shown) {
+    PyjitValue other = differentiableValue(*shown);
+    if (*shown == 1 && op.name == operators::aten::sub_Tensor)
+      other = impl.add({operators::aten::neg,
+                        {other},
+                        {recording.writer.operand()},
+                        {},
+                        {},
+                        noGrad},
+                       {arguments.operands[1]});
+    value = addChoice(false, value, other, t);
+  }
+  for (size_t j = 0; flows && j < arguments.operands.size(); ++j)
+    if (j != shown && arguments.infos[j] &&
+        arguments.operands[j].requires_grad())
+      value = addZeroGradient(value, t, j);
+  TensorInfo &info = impl.bind(t, value);
   info.external = info.constant = info.uninitialized = false;
   return true;
+}
+
+/// One of two values, broadcast to the result; the other one's gradient is
+/// zero.
+PyjitValue OperatorRecording::addChoice(bool takesFirst, PyjitValue first,
+                                        PyjitValue second,
+                                        const at::Tensor &result) {
+  TraceWriter &writer = recording.writer;
+  OperatorCall constant = zeros(writer, {}, at::kBool, result.device());
+  constant.arguments[1] = writer.real(takesFirst);
+  std::string device = result.device().str();
+  PyjitValue condition = impl.add(
+      constant, {writer.tensor(nullptr, nullptr, 0, PyjitElementBool, device)},
+      {});
+  PyjitAttribute slot = writer.operand();
+  return impl.add({operators::aten::where_self,
+                   {condition, first, second},
+                   {slot, slot, slot},
+                   {},
+                   {},
+                   noGrad},
+                  {result});
+}
+
+/// The value again, such that operand `j` has a gradient of zeros, as in eager:
+/// what the operand holds, infinities included, does not count.
+PyjitValue OperatorRecording::addZeroGradient(PyjitValue value,
+                                              const at::Tensor &result,
+                                              size_t j) {
+  const at::Tensor &operand = arguments.operands[j];
+  if (operand.scalar_type() != result.scalar_type() ||
+      !at::is_expandable_to(operand.sizes(), result.sizes())) {
+    refuse(
+        "of a tensor of zeros without memory, and gradients flow through it");
+    return value;
+  }
+  return addChoice(true, value, differentiableValue(j), result);
 }
 
 void OperatorRecording::readArguments() {
@@ -212,6 +279,27 @@ PyjitValue OperatorRecording::writtenLeaf(const at::Tensor &leaf) {
   return written;
 }
 
+/// The value of operand `j` where gradients flow through the operator.
+PyjitValue OperatorRecording::differentiableValue(size_t j) {
+  PyjitValue written =
+      flows && arguments.infos[j] ? writtenLeaf(arguments.operands[j]) : -1;
+  return written >= 0 ? written : arguments.values[j];
+}
+
+/// What nobody reads need not have been filled: zeros stand there.
+void OperatorRecording::fillUnread(size_t j) {
+  const at::Tensor &t = arguments.operands[j];
+  std::vector<int64_t> strides(t.dim(), 1);
+  for (int64_t i = t.dim() - 1; i > 0; --i)
+    strides[i - 1] = strides[i] * std::max<int64_t>(t.size(i), 1);
+  arguments.values[j] =
+      impl.add(zeros(recording.writer, t.sizes(), t.scalar_type(), t.device()),
+               std::vector<PyjitType>{recording.writer.tensor(
+                   t.sizes().data(), strides.data(), size_t(t.dim()),
+                   elementOf(t.scalar_type()), t.device().str())},
+               {});
+}
+
 /// In front of a leaf's first write.
 void OperatorRecording::keepUnwritten() {
   for (const at::Tensor &leaf : leaves)
@@ -236,8 +324,16 @@ void OperatorRecording::beginHistories() {
   }
 }
 
-/// Returns the value of the first fresh result; the others follow, and then the
-/// new versions of the mutated operands.
+/// The results, with undefined ones where a mask leaves some out.
+std::vector<at::Tensor> OperatorRecording::resultsInPlaces() const {
+  std::vector<at::Tensor> results(numResults);
+  for (size_t i = 0; i < fresh.size(); ++i)
+    results[places[i]] = fresh[i];
+  return results;
+}
+
+/// Returns the value of the first result; the others follow, and then the new
+/// versions of the mutated operands.
 PyjitValue OperatorRecording::append() {
   keepUnwritten();
   OperatorCall call{op.name,
@@ -247,7 +343,7 @@ PyjitValue OperatorRecording::append() {
                     {mutated.begin(), mutated.end()},
                     noGrad,
                     flows ? attentionKernel(op.name, op.inputs) : nullptr};
-  std::vector<at::Tensor> results = fresh;
+  std::vector<at::Tensor> results = resultsInPlaces();
   for (size_t j : mutated)
     results.push_back(arguments.operands[j]);
   if (replaced >= 0) { // the value before has to stay
@@ -261,10 +357,8 @@ PyjitValue OperatorRecording::append() {
                                          {results[0]});
   }
   for (size_t j = 0; flows && j < arguments.operands.size(); ++j)
-    if (PyjitValue written =
-            arguments.infos[j] ? writtenLeaf(arguments.operands[j]) : -1;
-        written >= 0)
-      call.operands[j] = written;
+    if (PyjitValue value = differentiableValue(j); value != arguments.values[j])
+      call.operands[j] = value;
   return impl.add(call, results);
 }
 
@@ -282,7 +376,7 @@ void OperatorRecording::bindFresh(PyjitValue value) {
               std::none_of(arguments.infos.begin(), arguments.infos.end(),
                            [](TensorInfo *operand) { return operand; });
   for (size_t i = 0; i < fresh.size(); ++i) {
-    TensorInfo &info = impl.bind(fresh[i], value + PyjitValue(i));
+    TensorInfo &info = impl.bind(fresh[i], value + PyjitValue(places[i]));
     info.external = false;
     info.constant = constant && !uninitialized;
     info.uniform = drawsUniformNumbers(op.name);

@@ -217,19 +217,36 @@ PyjitType TensorRecorder::Impl::type(const at::TensorBase &t) {
                                  t.device().str());
 }
 
+/// Of a result that a mask leaves out, beside these: no elements.
+static PyjitType typeOfNone(TraceWriter &writer,
+                            const std::vector<at::Tensor> &results) {
+  static constexpr int64_t kSize = 0, kStride = 1;
+  auto shown = std::find_if(results.begin(), results.end(),
+                            [](const at::Tensor &t) { return t.defined(); });
+  return writer.tensor(&kSize, &kStride, 1, elementOf(shown->scalar_type()),
+                       shown->device().str());
+}
+
 PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
                                      const std::vector<at::Tensor> &results) {
   std::vector<PyjitType> types;
   std::vector<int64_t> offsets;
   for (const at::Tensor &t : results) {
-    types.push_back(type(t));
+    types.push_back(t.defined() ? type(t)
+                                : typeOfNone(recording.writer, results));
     // The written ones come last, and are where they were.
     if (types.size() + call.mutates.size() <= results.size())
-      offsets.push_back(t.storage_offset());
+      offsets.push_back(t.defined() ? t.storage_offset() : 0);
   }
   if (std::none_of(offsets.begin(), offsets.end(),
                    [](int64_t offset) { return offset; }))
     offsets.clear();
+  return add(call, types, offsets);
+}
+
+PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
+                                     const std::vector<PyjitType> &types,
+                                     const std::vector<int64_t> &offsets) {
   return recording.add(
       PyjitTensorOp{.overload = view(call.overload),
                     .inputs = view(call.operands),

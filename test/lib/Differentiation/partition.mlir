@@ -218,3 +218,19 @@ func.func @together(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attribu
   %1 = tssa.aten "aten::neg"(%0) : (tensor<4xf32>) -> tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Memory that nobody has written is not saved: the backward program has its own.
+// CHECK-LABEL: func.func @allocated(
+// CHECK: return %{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xf32>
+// CHECK-LABEL: func.func @allocated_backward(
+// CHECK-SAME: %arg0: tensor<4xf32> {pyjit.result = 1 : i64}, %arg1
+// CHECK: tssa.aten "aten::empty.memory_format"(
+func.func @allocated(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::empty.memory_format"([4 : i64], 6 : i64, none, none, none, none) : () -> tensor<4xf32>
+  %1 = tssa.aten "aten::fill.Scalar"(%0, 2.0 : f64) : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = tssa.aten "aten::mul.Tensor"(%2, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %3 : tensor<4xf32>
+}
