@@ -157,6 +157,11 @@ Value GradientBuilder::ones(RankedTensorType type) {
               {sizes(type), dtype, none(), none(), none()}, type);
 }
 
+Value GradientBuilder::zerosBy(Value gradient) {
+  return callLike(operators::aten::zeros_like,
+                  {gradient, none(), none(), none(), none(), none()});
+}
+
 Value GradientBuilder::convert(Value value, Type elementType) {
   RankedTensorType type = typeOf(value);
   if (type.getElementType() == elementType)

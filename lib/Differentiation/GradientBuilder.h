@@ -52,6 +52,8 @@ public:
   mlir::Value zerosLike(mlir::Value value) {
     return zeros(gradientTypeOf(tssa::typeOf(value)));
   }
+  /// Zeros of this gradient's type: where there is none, there are none.
+  mlir::Value zerosBy(mlir::Value gradient);
   mlir::Value convert(mlir::Value value, mlir::Type elementType);
   /// The same values laid out as `type` says.
   mlir::Value layOut(mlir::Value value, mlir::RankedTensorType type);

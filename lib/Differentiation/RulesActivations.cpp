@@ -114,13 +114,14 @@ LogicalResult gradient_rules::ParametricBackward(Adjoint &a) {
     }
     a.give(0, build.select(isRight, ofSelf ? Argument(ofSelf) : zero, left));
   }
-  auto giveLeft = [&](unsigned operand, Value gradient) {
-    if (a.wants(operand))
-      a.give(operand, gradient ? build.select(isRight, zero,
-                                              build.multiply(came, gradient))
-                               : build.zerosLike(a.tensor(operand)));
+  auto giveLeft = [&](unsigned operand, Value gradient, Value other) {
+    if (!a.wants(operand))
+      return;
+    a.give(operand, gradient ? build.select(isRight, zero,
+                                            build.multiply(came, gradient))
+                             : build.zerosBy(other));
   };
-  giveLeft(1, ofWeight);
-  giveLeft(2, ofSelf);
+  giveLeft(1, ofWeight, ofSelf);
+  giveLeft(2, ofSelf, ofWeight);
   return success();
 }

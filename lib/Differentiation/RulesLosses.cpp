@@ -277,5 +277,7 @@ LogicalResult gradient_rules::ClassLossBackward(Adjoint &a) {
                   {a.gradient(), a.tensor(2), build.optional(a.tensor(3)),
                    a.constant(4), a.constant(5)},
                   {type, RankedTensorType::get({}, type.getElementType())})[0]);
+  if (a.wants(1))
+    a.give(1, build.zerosBy(a.gradient()));
   return success();
 }

@@ -186,6 +186,8 @@ LogicalResult gradient_rules::PooledPlaces(Adjoint &a) {
       overload == operators::aten::fractional_max_pool3d_backward ||
       overload == operators::aten::max_unpool3d;
   Value places = a.call.getOperands().back(), given = a.tensor(0);
+  if (a.wants(1)) // what was pooled decides nothing but the shape
+    a.give(1, build.zerosBy(a.gradient()));
   if (!a.wants(0u))
     return success();
   auto flat = [&](Value value) {

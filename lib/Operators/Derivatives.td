@@ -580,13 +580,15 @@ def : GradientRule<"PooledPlaces",
                         "fractional_max_pool3d_backward", "max_unpool2d",
                         "max_unpool3d"]>.Of>;
 
-// Of what the forward call was given they ask for the sizes alone.
-def : Overwrites<1, One<["reflection_pad1d_backward", "reflection_pad2d_backward",
-                         "reflection_pad3d_backward", "replication_pad1d_backward",
-                         "replication_pad2d_backward", "replication_pad3d_backward",
-                         "avg_pool2d_backward", "avg_pool3d_backward",
-                         "_adaptive_avg_pool2d_backward",
-                         "_adaptive_avg_pool3d_backward"]>.Of>;
+// Of what the forward call was given they ask for the sizes alone. Eager gives
+// it zeros: a parameter whose gradient is zero is not one without.
+foreach name = ["reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
+                "replication_pad1d", "replication_pad2d", "replication_pad3d",
+                "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d",
+                "_adaptive_avg_pool3d"] in {
+  def : Overwrites<1, ["aten::" # name # "_backward"]>;
+  def : OfSelf<name # "_backward", zero>;
+}
 
 // Pieces of images, and images of pieces.
 def : OfSelf<"im2col", (Backward<"aten::col2im"> $grad, (LastSizes $self, 2),

@@ -258,3 +258,88 @@ def test_zeros_of_forward_mode(name: str) -> None:
             yield out, slope, gradients(x, w)
 
     story()
+
+
+# The engine's operators are linear in what comes in, and read of the input no more than where it lies between kinks: eager
+# gives it zeros, and not no gradient.
+LINEAR: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": F.relu,
+    "hardtanh": F.hardtanh,
+    "leaky_relu": F.leaky_relu,
+    "avg_pool1d": lambda x: F.avg_pool1d(x, 2),
+    "avg_pool2d": lambda x: F.avg_pool2d(x.unsqueeze(0), 2),
+    "avg_pool3d": lambda x: F.avg_pool3d(x.view(1, 1, 3, 2, 2), 2),
+    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x.unsqueeze(0), 2),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x.unsqueeze(0), 2),
+    "max_pool1d": lambda x: F.max_pool1d(x, 2),
+    "max_pool2d": lambda x: F.max_pool2d(x.unsqueeze(0), 2),
+    "reflect": lambda x: F.pad(x, (1, 1), mode="reflect"),
+    "replicate": lambda x: F.pad(x, (1, 1), mode="replicate"),
+    "nll_loss": lambda x: F.nll_loss(x, ROWS),
+    "interpolate": lambda x: F.interpolate(x.unsqueeze(1), scale_factor=2),
+    "embedding": lambda x: F.embedding(ROWS, x),
+    "cumsum": lambda x: x.cumsum(0),
+    "amax": lambda x: x.amax(0),
+    "sort": lambda x: x.sort(0)[0],
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_zeros_and_no_gradient(name: str) -> None:
+    @scenario(grad=True)
+    def story(compile: Compile) -> Steps:
+        def of(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return grad(lambda y: LINEAR[name](y).sum())(x) + w
+
+        f = compile(of)
+        for step in range(4):
+            x, w = double(3, 4, seed=step), double(4, seed=9 + step)
+            out = f(x, w)
+            loss_of(out).backward()
+            yield out, gradients(x, w)
+
+    story()
+
+
+# Where exponentials overflow, and at kinks.
+EXTREME = [0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 20.0, 21.0, 100.0, -100.0, 1e4, -1e4]
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    name: getattr(F, name)
+    for name in [
+        "relu", "relu6", "hardtanh", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus",
+        "logsigmoid", "hardswish", "softshrink", "hardshrink", "tanhshrink", "softsign", "tanh", "sigmoid",
+    ]
+}  # fmt: skip
+ACTIVATIONS |= {
+    "gelu of tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "softmax": lambda x: F.softmax(x, 0),
+    "log_softmax": lambda x: F.log_softmax(x, 0),
+    "logsumexp": lambda x: x.logsumexp(0),
+    "logaddexp": lambda x: torch.logaddexp(x, -x),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("transform", [False, True])
+def test_extreme_values(name: str, dtype: torch.dtype, transform: bool) -> None:
+    """Second derivatives, of what a transform gives and of what the call gives."""
+
+    @scenario(grad=True)
+    def story(compile: Compile) -> Steps:
+        def of(x: torch.Tensor) -> torch.Tensor:
+            f = ACTIVATIONS[name]
+            return grad(lambda y: f(y).sum())(x) if transform else f(x)
+
+        f = compile(of)
+        for _ in range(4):
+            x = torch.tensor(EXTREME, dtype=dtype, requires_grad=True)
+            out = f(x)
+            if transform:
+                slope = out
+            else:
+                (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+            slope.sum().backward()
+            yield out, slope, gradients(x)
+
+    story()

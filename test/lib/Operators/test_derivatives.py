@@ -35,15 +35,6 @@ COMPOSITE = {
     "affine_grid_generator_backward", "linalg_lu_factor",
 }  # fmt: skip
 
-# (Overload, operand) that one of the two does not differentiate.
-DIFFERENT: dict[tuple[str, str], str] = {
-    (f"{name}_backward", "self"): "they read its sizes alone (Overwrites); torch gives zeros"
-    for name in [
-        "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool2d", "avg_pool3d",
-        *(f"{kind}_pad{n}d" for kind in ("reflection", "replication") for n in (1, 2, 3)),
-    ]
-}  # fmt: skip
-
 
 # Backward overloads that torch differentiates and we do not.
 ELSEWHERE = "not the CPU's, nor what a program of the GPU's is recorded as"
@@ -111,7 +102,7 @@ def test_operands_are_torch_s(root: Path) -> None:
         # Of results there are forward-mode formulas.
         expected = theirs[name] & set(arguments(name))
         wrong += [(name, operand) for operand in sorted(operands ^ expected)]
-    assert sorted(wrong) == sorted(DIFFERENT)
+    assert wrong == []
 
 
 def test_overloads_are_torch_s(root: Path) -> None:
