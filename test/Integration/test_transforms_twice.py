@@ -110,11 +110,8 @@ REFUSED = {
     ("hessian", "normalize"),
     ("hessian", "soft_margin_loss"),
 }
-# A graph break: Torch warns that a rule for `vmap` is slow, or has one that is written in Python; batch norm's rule
-# adds a number to zeros.
+# A graph break: Torch warns that a rule for `vmap` is slow, or has one that is written in Python.
 BROKEN = {
-    ("hessian", "batch_norm"),
-    ("hessian", "batch_norm of the batch"),
     ("hessian", "cross_entropy"),
     ("hessian", "cross_entropy with weights"),
     ("hessian", "parts"),

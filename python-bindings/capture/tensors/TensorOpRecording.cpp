@@ -81,6 +81,14 @@ static OperatorCall zeros(TraceWriter &writer, at::IntArrayRef shape,
   return call;
 }
 
+static PyjitType rowMajorType(TraceWriter &writer, const at::Tensor &t) {
+  std::vector<int64_t> strides(t.dim(), 1);
+  for (int64_t i = t.dim() - 1; i > 0; --i)
+    strides[i - 1] = strides[i] * std::max<int64_t>(t.size(i), 1);
+  return writer.tensor(t.sizes().data(), strides.data(), size_t(t.dim()),
+                       elementOf(t.scalar_type()), t.device().str());
+}
+
 /// Forward-mode differentiation uses tensors of zeros without memory; with them
 /// operators leave out what they would compute. False: it is an operator like
 /// others.
@@ -117,7 +125,7 @@ bool OperatorRecording::recordZeros() {
         arguments.operands[*shown].scalar_type() != t.scalar_type())
       return !refuse(why);
   }
-  if (!t.is_contiguous())
+  if (shown ? !t.is_non_overlapping_and_dense() : !t.is_contiguous())
     return !refuse(why);
   fresh = {t};
   if (!checkGradient())
@@ -126,7 +134,7 @@ bool OperatorRecording::recordZeros() {
   OperatorCall call =
       zeros(recording.writer, t.sizes(), t.scalar_type(), t.device());
   call.noGrad = noGrad;
-  PyjitValue value = impl.add(call, {t});
+  PyjitValue value = impl.add(call, {rowMajorType(recording.writer, t)}, {});
   // What is added to them is the result, the sign of its zeros included.
   if (shown) {
     PyjitValue other = differentiableValue(*shown);
@@ -289,15 +297,9 @@ PyjitValue OperatorRecording::differentiableValue(size_t j) {
 /// What nobody reads need not have been filled: zeros stand there.
 void OperatorRecording::fillUnread(size_t j) {
   const at::Tensor &t = arguments.operands[j];
-  std::vector<int64_t> strides(t.dim(), 1);
-  for (int64_t i = t.dim() - 1; i > 0; --i)
-    strides[i - 1] = strides[i] * std::max<int64_t>(t.size(i), 1);
   arguments.values[j] =
       impl.add(zeros(recording.writer, t.sizes(), t.scalar_type(), t.device()),
-               std::vector<PyjitType>{recording.writer.tensor(
-                   t.sizes().data(), strides.data(), size_t(t.dim()),
-                   elementOf(t.scalar_type()), t.device().str())},
-               {});
+               {rowMajorType(recording.writer, t)}, {});
 }
 
 /// In front of a leaf's first write.
