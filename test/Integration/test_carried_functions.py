@@ -219,3 +219,29 @@ def test_as_keys_and_compared() -> None:
     for seed in range(6):
         x = values(4, seed=seed)
         torch.testing.assert_close(fast(x), run(x))
+
+
+def test_defaults_of_functions_that_are_made_behind_a_graph_break() -> None:
+    """The break stands between their tuple, or dict, and the function: what is in it is no earlier call's."""
+    kinds = [torch.tanh, torch.relu, lambda t: t * 0.5]
+
+    def positional(x: torch.Tensor, y: torch.Tensor, c: float) -> torch.Tensor:
+        m = kinds[int((x > 0).sum()) % 3](y)
+        return (lambda t, q=c: t * q)(m)
+
+    def keyword(x: torch.Tensor, y: torch.Tensor, c: float) -> torch.Tensor:
+        m = kinds[int((x > 0).sum()) % 3](y)
+        return (lambda t, *, q=c, r=c + 1: t * q + r)(m)
+
+    def text(x: torch.Tensor, y: torch.Tensor, c: float) -> torch.Tensor:
+        s = "%d" % (10 ** (int((x > 0).sum()) % 3))
+        return (lambda t, q=c, w=s: t * q + len(w))(y)
+
+    for program in (positional, keyword, text):
+        fast = pyjit.compile(program)
+        order = [(0, 0.5), (0, 0.5), (8, 0.5), (3, 0.5), (3, 1.5), (4, 0.5), (1, 1.5)]
+        for count, c in order * 3:
+            x = torch.zeros(9)
+            x[:count] = 1
+            y = torch.ones(3)
+            torch.testing.assert_close(fast(x, y, c), program(x, y, c))

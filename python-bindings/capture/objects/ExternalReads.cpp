@@ -344,12 +344,32 @@ void ExternalReads::typeOf(PyObject *object) {
   read(node, Select::Type, nullptr, reinterpret_cast<PyObject *>(type));
 }
 
+/// Elements of defaults, which may be new in each call.
+void ExternalReads::defaultsOf(PyFunctionObject *f) {
+  PyObject *defaults = f->func_defaults;
+  Node *n = defaults ? s.objects.find(defaults) : nullptr;
+  if (!n)
+    return;
+  if (!n->pinned)
+    length(n, PyTuple_GET_SIZE(defaults));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(defaults); ++i)
+    readIndex(n, Select::Item, i, PyTuple_GET_ITEM(defaults, i));
+}
+
 /// Everything that entering a Python function reads from it.
 void ExternalReads::function(Node *node) {
-  if (!node->external || node->functionRead)
+  if (node->functionRead)
     return;
   node->functionRead = true;
   auto *f = reinterpret_cast<PyFunctionObject *>(node->object);
+  if (!node->external) {
+    // Made in this call, but of defaults that a graph break may have handed on.
+    if (f->func_defaults && s.objects.isExternal(f->func_defaults))
+      defaultsOf(f);
+    if (f->func_kwdefaults && s.objects.isExternal(f->func_kwdefaults))
+      s.containers.readAll(f->func_kwdefaults);
+    return;
+  }
   read(node, Select::Code, nullptr, f->func_code);
   PyObject *defaults = f->func_defaults ? f->func_defaults : Py_None;
   if (!node->pinned) { // its identity says nothing
@@ -359,11 +379,7 @@ void ExternalReads::function(Node *node) {
     s.objects.pin(defaults);
   }
   read(node, Select::Defaults, nullptr, defaults);
-  if (Node *n = s.objects.find(defaults); n && !n->pinned)
-    length(n, PyTuple_GET_SIZE(defaults));
-  if (Node *n = s.objects.find(defaults))
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(defaults); ++i)
-      readIndex(n, Select::Item, i, PyTuple_GET_ITEM(defaults, i));
+  defaultsOf(f);
   PyObject *kwdefaults = f->func_kwdefaults ? f->func_kwdefaults : Py_None;
   read(node, Select::KwDefaults, nullptr, kwdefaults);
   if (kwdefaults != Py_None)

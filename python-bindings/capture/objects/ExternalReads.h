@@ -38,6 +38,7 @@ public:
   void typeOf(PyObject *object);
   /// The code, defaults and globals of a function that is called.
   void function(Node *node);
+  void defaultsOf(PyFunctionObject *function);
 
   /// Whether a leaf has hooks: it has none.
   void unhooked(Node *leaf);
