@@ -50,8 +50,7 @@ public:
     takeGradients();
     if (failed(sweep.run()))
       return failure();
-    returnGradients();
-    return success();
+    return returnGradients();
   }
 
 private:
@@ -149,7 +148,7 @@ private:
 
   /// In the order in which eager's engine has them: the runtime hands them out
   /// as they stand.
-  void returnGradients() {
+  LogicalResult returnGradients() {
     SmallVector<int64_t> reached, order(inputs.asArrayRef());
     llvm::stable_sort(order, [&](int64_t a, int64_t b) {
       return sweep.completedAt(function.getArgument(a)) <
@@ -162,12 +161,16 @@ private:
       returned->insertOperands(returned->getNumOperands(), gradient);
       reached.push_back(number);
     }
-    // None may be reached: a result that depends on leaves of the call's own
-    // alone, which nobody sees, has a history all the same.
+    // Eager then has no gradient either, or one for leaves of the call's own
+    // alone, which nobody sees: it answers.
+    if (reached.empty() && !inputs.empty())
+      return function.emitError("cannot be differentiated: none of its results "
+                                "depends on an input that requires grad");
     function.setFunctionType(builder.getFunctionType(
         function.front().getArgumentTypes(), returned.getOperandTypes()));
     function->setAttr(attribute::kGradientInputs,
                       builder.getDenseI64ArrayAttr(reached));
+    return success();
   }
 
   bool markResults;

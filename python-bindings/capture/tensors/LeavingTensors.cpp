@@ -243,9 +243,10 @@ void LeavingTensors::checkLeaf(const at::Tensor &t) {
     Py_DECREF(object);
     recording.end(ReasonKind::SharedMemory, why);
   };
-  // `autograd.Function` returns such views under no_grad.
+  // As `autograd.Function` returns them under no_grad. Any view that is made
+  // there has no history either, and says so.
   if (t.is_view() && gradientOf(t) == Gradient::Leaf &&
-      externals.count(memoryOf(*info)))
+      externals.count(memoryOf(*info)) && viewShownAs(t, false) != "")
     return refuse(t, "a view of an input that is a leaf leaves the call");
   if (isOwnLeaf(*info, t)) {
     if (isMadeAsView(t, memoryOf(*info)))

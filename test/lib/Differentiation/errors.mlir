@@ -17,6 +17,14 @@ func.func @operand(%x: tensor<4x3xf32>, %y: tensor<4xi64>, %w: tensor<3xf32>) ->
 
 // -----
 
+// expected-error @+1 {{cannot be differentiated: none of its results depends on an input that requires grad}}
+func.func @constant(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 1>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
 // expected-error @+1 {{have to name arguments and results}}
 func.func @numbers(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 3>, pyjit.gradient_results = array<i64: 0>} {
   return %x : tensor<4xf32>
