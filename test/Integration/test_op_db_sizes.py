@@ -3,7 +3,7 @@
 first specialization become symbols, and every answer has to be eager's.
 
 A dimension of all tensors of a sample is repeated; what an operator then refuses, pyjit
-has to refuse. PYJIT_OPDB=full takes every operator and dimension, some ten minutes on one
+has to refuse. So with gradients: what is trained on batches whose sizes differ. PYJIT_OPDB=full takes every operator and dimension, some ten minutes on one
 core; by default (CI) an eighth of them, along the first dimension.
 """
 
@@ -94,3 +94,72 @@ def test_sizes_change(op: Any) -> None:
                 assert want is have, where
             else:
                 same(want, have, where)
+
+
+# Eager's own gradient is wrong: of a matrix with more rows than columns it goes on behind the diagonal.
+WRONG_IN_EAGER = {"trace"}
+
+
+def floats(value: Any) -> list[torch.Tensor]:
+    """In their order."""
+    if isinstance(value, torch.Tensor):
+        return [value] if value.is_floating_point() else []
+    if isinstance(value, dict):
+        value = list(value.values())
+    several = isinstance(value, (list, tuple))
+    return [t for item in value for t in floats(item)] if several else []
+
+
+def weights(t: torch.Tensor) -> torch.Tensor:
+    """Another one for each element, so that gradients are told apart."""
+    return torch.linspace(0.5, 1.5, t.numel()).view(t.shape)
+
+
+def gradients(f: Any, x: Any, args: Any, kwargs: Any) -> Any:
+    """Results that have a history, then the gradients of all operands; or the class of what was raised."""
+    x, args, kwargs = copied(x), copied(args), copied(kwargs)
+    leaves = [t.requires_grad_() for t in floats([x, args, kwargs])]
+    torch.manual_seed(0)
+    try:
+        results = [t for t in floats(f(x, *args, **kwargs)) if t.requires_grad]
+        if results:
+            torch.stack([(t * weights(t)).sum() for t in results]).sum().backward()
+    except Exception as error:
+        return type(error)
+    return [t.detach() for t in results] + [leaf.grad for leaf in leaves]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [op for op in OPERATORS if op.supports_autograd and op.name not in WRONG_IN_EAGER],
+    ids=lambda op: op.full_name,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_while_sizes_change(op: Any) -> None:
+    try:
+        samples = list(
+            itertools.islice(op.sample_inputs("cpu", torch.float32), SAMPLES)
+        )
+    except Exception as error:
+        pytest.skip(f"no samples here: {error}")
+    for sample in samples:
+
+        def f(x: Any, *args: Any, **kwargs: Any) -> Any:
+            return op.op(x, *args, **kwargs)
+
+        fast = pyjit.compile(f)
+        for count in COUNTS:
+            x = repeated(sample.input, count, 0)
+            args = [repeated(arg, count, 0) for arg in sample.args]
+            kwargs = {n: repeated(arg, count, 0) for n, arg in sample.kwargs.items()}
+            want, have = gradients(f, x, args, kwargs), gradients(fast, x, args, kwargs)
+            where = f"{count} times, {sample}"
+            if isinstance(want, type) or isinstance(have, type):
+                assert want is have, where
+                continue
+            for theirs, ours in zip(want, have, strict=True):
+                assert (theirs is None) == (ours is None), where
+                if theirs is not None:
+                    torch.testing.assert_close(
+                        ours, theirs, rtol=2e-3, atol=1e-3, equal_nan=True
+                    )
