@@ -108,20 +108,29 @@ LogicalResult gradient_rules::LossBackward(Adjoint &a) {
   return success();
 }
 
-/// log(1 + exp(-target * self))
+/// z = exp(-target * self); the loss of an element is log(1 + z).
+static Value softMarginPower(GradientBuilder &build, Value self, Value target) {
+  return build.apply(operators::aten::exp,
+                     build.multiply(build.negate(target), self));
+}
+
+/// -target z / (1 + z)
+static Value softMarginSlope(GradientBuilder &build, Value target,
+                             Value power) {
+  return build.divide(build.negate(build.multiply(target, power)),
+                      build.add(power, build.wrapped(1)));
+}
+
 LogicalResult gradient_rules::SoftMargin(Adjoint &a) {
   GradientBuilder &build = a.build;
   Value self = a.tensor(0), target = a.tensor(1);
   if (a.wants(1))
     return a.refuse("its target requires grad");
-  Value power = build.apply(operators::aten::exp,
-                            build.multiply(build.negate(target), self));
+  Value power = softMarginPower(build, self, target);
   Value gradient = ofElements(a, 2, power);
   if (!gradient)
     return a.refuse("its reduction differs between calls");
-  Value slope = build.divide(build.negate(build.multiply(target, power)),
-                             build.add(power, build.wrapped(1)));
-  a.give(0, build.multiply(slope, gradient));
+  a.give(0, build.multiply(softMarginSlope(build, target, power), gradient));
   return success();
 }
 
@@ -131,18 +140,14 @@ LogicalResult gradient_rules::SoftMarginBackward(Adjoint &a) {
   Value self = a.tensor(1), target = a.tensor(2);
   if (a.wants(2))
     return a.refuse("its target requires grad");
-  Value power = build.apply(operators::aten::exp,
-                            build.multiply(build.negate(target), self));
+  Value power = softMarginPower(build, self, target);
   Value gradient = ofElements(a, 3, power);
   if (!gradient)
     return a.refuse("its reduction differs between calls");
-  Value whole = build.add(power, build.wrapped(1));
-  if (a.wants(0u)) {
-    Value slope =
-        build.divide(build.negate(build.multiply(target, power)), whole);
-    a.give(0, build.multiply(slope, gradient));
-  }
+  if (a.wants(0u))
+    a.give(0, build.multiply(softMarginSlope(build, target, power), gradient));
   if (a.wants(1)) {
+    Value whole = build.add(power, build.wrapped(1));
     Value bent =
         build.divide(build.multiply(build.multiply(target, target), power),
                      build.multiply(whole, whole));

@@ -56,6 +56,20 @@ def repeated(value: Any, count: int, dim: int) -> Any:
     return value
 
 
+def samples_of(op: Any) -> list[Any]:
+    try:
+        return list(itertools.islice(op.sample_inputs("cpu", torch.float32), SAMPLES))
+    except Exception as error:
+        pytest.skip(f"no samples here: {error}")
+
+
+def lengthened(sample: Any, count: int, dim: int) -> tuple[Any, list, dict]:
+    """Input, arguments and keyword arguments of a sample, that dimension of all tensors repeated."""
+    kwargs = {name: repeated(arg, count, dim) for name, arg in sample.kwargs.items()}
+    args = [repeated(arg, count, dim) for arg in sample.args]
+    return repeated(sample.input, count, dim), args, kwargs
+
+
 def outcome(f: Any, *args: Any, **kwargs: Any) -> Any:
     args, kwargs = copied(args), copied(kwargs)
     torch.manual_seed(0)  # attention with dropout
@@ -67,24 +81,14 @@ def outcome(f: Any, *args: Any, **kwargs: Any) -> Any:
 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
 def test_sizes_change(op: Any) -> None:
-    try:
-        samples = list(
-            itertools.islice(op.sample_inputs("cpu", torch.float32), SAMPLES)
-        )
-    except Exception as error:
-        pytest.skip(f"no samples here: {error}")
-    for sample in samples:
+    for sample in samples_of(op):
         # A function of its own: sizes are found to change specialization by specialization.
         def f(x: Any, *args: Any, **kwargs: Any) -> Any:
             return op.op(x, *args, **kwargs)
 
         fast = pyjit.compile(f)
         for dim, count in itertools.product((0, 1, 2) if FULL else (0,), COUNTS):
-            x = repeated(sample.input, count, dim)
-            args = [repeated(arg, count, dim) for arg in sample.args]
-            kwargs = {
-                name: repeated(arg, count, dim) for name, arg in sample.kwargs.items()
-            }
+            x, args, kwargs = lengthened(sample, count, dim)
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 want = outcome(f, x, *args, **kwargs)
@@ -136,22 +140,14 @@ def gradients(f: Any, x: Any, args: Any, kwargs: Any) -> Any:
 )
 @pytest.mark.filterwarnings("ignore")
 def test_gradients_while_sizes_change(op: Any) -> None:
-    try:
-        samples = list(
-            itertools.islice(op.sample_inputs("cpu", torch.float32), SAMPLES)
-        )
-    except Exception as error:
-        pytest.skip(f"no samples here: {error}")
-    for sample in samples:
+    for sample in samples_of(op):
 
         def f(x: Any, *args: Any, **kwargs: Any) -> Any:
             return op.op(x, *args, **kwargs)
 
         fast = pyjit.compile(f)
         for count in COUNTS:
-            x = repeated(sample.input, count, 0)
-            args = [repeated(arg, count, 0) for arg in sample.args]
-            kwargs = {n: repeated(arg, count, 0) for n, arg in sample.kwargs.items()}
+            x, args, kwargs = lengthened(sample, count, dim=0)
             want, have = gradients(f, x, args, kwargs), gradients(fast, x, args, kwargs)
             where = f"{count} times, {sample}"
             if isinstance(want, type) or isinstance(have, type):

@@ -139,6 +139,15 @@ PAIRS = [
 ]
 
 
+def differentiated(f: Any) -> Steps:
+    """Results of a matrix and a vector, and the gradients of both, a few times."""
+    for step in range(4):
+        x, w = double(3, 4, seed=step), double(4, seed=9 + step)
+        out = f(x, w)
+        loss_of(out).backward()
+        yield out, gradients(x, w)
+
+
 @pytest.mark.parametrize("transform, layer", PAIRS)
 def test_gradients(transform: str, layer: str) -> None:
     whole = (transform, layer) not in BROKEN
@@ -146,11 +155,7 @@ def test_gradients(transform: str, layer: str) -> None:
     @scenario(grad=True, captured=whole, graph_breaks=() if whole else ANY)
     def story(compile: Compile) -> Steps:
         f = compile(program(layer, transform))
-        for step in range(4):
-            x, w = double(3, 4, seed=step), double(4, seed=9 + step)
-            out = f(x, w)
-            loss_of(out).backward()
-            yield out, gradients(x, w)
+        yield from differentiated(f)
 
     story()
 
@@ -289,11 +294,7 @@ def test_zeros_and_no_gradient(name: str) -> None:
             return grad(lambda y: LINEAR[name](y).sum())(x) + w
 
         f = compile(of)
-        for step in range(4):
-            x, w = double(3, 4, seed=step), double(4, seed=9 + step)
-            out = f(x, w)
-            loss_of(out).backward()
-            yield out, gradients(x, w)
+        yield from differentiated(f)
 
     story()
 
