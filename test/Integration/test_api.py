@@ -9,7 +9,6 @@ import io
 import pickle
 from typing import Any
 
-import pyjit
 import pytest
 import torch
 from Integration.harness import values

@@ -227,15 +227,18 @@ def test_defaults_of_functions_that_are_made_behind_a_graph_break() -> None:
 
     def positional(x: torch.Tensor, y: torch.Tensor, c: float) -> torch.Tensor:
         m = kinds[int((x > 0).sum()) % 3](y)
-        return (lambda t, q=c: t * q)(m)
+        scale = lambda t, q=c: t * q
+        return scale(m)
 
     def keyword(x: torch.Tensor, y: torch.Tensor, c: float) -> torch.Tensor:
         m = kinds[int((x > 0).sum()) % 3](y)
-        return (lambda t, *, q=c, r=c + 1: t * q + r)(m)
+        scale = lambda t, *, q=c, r=c + 1: t * q + r
+        return scale(m)
 
     def text(x: torch.Tensor, y: torch.Tensor, c: float) -> torch.Tensor:
-        s = "%d" % (10 ** (int((x > 0).sum()) % 3))
-        return (lambda t, q=c, w=s: t * q + len(w))(y)
+        s = str(10 ** (int((x > 0).sum()) % 3))
+        scale = lambda t, q=c, w=s: t * q + len(w)
+        return scale(y)
 
     for program in (positional, keyword, text):
         fast = pyjit.compile(program)

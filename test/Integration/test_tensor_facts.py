@@ -4,6 +4,7 @@ else."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from typing import Any
@@ -70,12 +71,11 @@ def questions(*others: torch.Tensor) -> list[str]:
     for name in sorted(set(dir(torch.Tensor)) - set(dir(object)) - NOT_ASKED.keys()):
         if others and not callable(getattr(torch.Tensor, name)):
             continue
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                answer = ask(torch.ones(4, 4), name, *others)
-        except Exception:
-            continue  # it takes other arguments, or is another tensor's
+        answer = NotImplemented
+        # Some take other arguments, or are another tensor's.
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answer = ask(torch.ones(4, 4), name, *others)
         if answer is not NotImplemented and is_plain(answer):
             found.append(name)
     return found
