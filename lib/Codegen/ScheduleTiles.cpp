@@ -81,7 +81,7 @@ VectorContraction::find(const KernelGraph &graph, unsigned vector) {
     return std::nullopt;
   for (const Dim &dim : graph.dims)
     if (dim.reduction)
-      found.rowElements *= dim.size;
+      found.rowElements *= dim.estimate();
   return found;
 }
 
@@ -201,15 +201,15 @@ static bool wantsSumsInMemory(const KernelGraph &graph,
         return false;
     cost += store.node->cost;
   }
-  return contraction.rowElements > 2 * kTileRun || cost > few;
+  return hasSymbolicSum(graph) || contraction.rowElements > 2 * kTileRun ||
+         cost > few;
 }
 
 void chooseTile(KernelGraph &graph, Schedule &schedule,
                 const ScheduleOptions &options) {
   if (options.registers == 0 || schedule.vectorDim < 0 ||
       schedule.vectorInReduction() || schedule.numReduction == 0 ||
-      schedule.numParallel < 2 || graph.dims[schedule.vectorDim].isSymbolic() ||
-      hasSymbolicSum(graph))
+      schedule.numParallel < 2 || graph.dims[schedule.vectorDim].isSymbolic())
     return;
   std::optional<VectorContraction> contraction =
       VectorContraction::find(graph, schedule.vectorDim);

@@ -14,6 +14,7 @@
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::library;
+using tssa::Size;
 
 int64_t library::panelWidth(int64_t out, int64_t columns) {
   // Half a panel is one vector wide.
@@ -26,20 +27,22 @@ int64_t library::panelWidth(int64_t out, int64_t columns) {
 namespace {
 /// A weight, or a batch of them, by the sizes that packing asks for.
 struct Weight {
-  SmallVector<int64_t> batch;
-  int64_t in, out;
+  SmallVector<Size> batch;
+  Size in;
+  int64_t out;
 
-  Weight(Value weight, bool transposed) {
-    ArrayRef<int64_t> shape =
-        cast<RankedTensorType>(weight.getType()).getShape();
-    batch.append(shape.begin(), shape.end() - 2);
-    in = shape[shape.size() - (transposed ? 2 : 1)];
-    out = shape[shape.size() - (transposed ? 1 : 2)];
+  Weight(RankedTensorType type, bool transposed) {
+    SmallVector<Size> sizes = tssa::getSizes(type);
+    unsigned rank = sizes.size();
+    batch.append(sizes.begin(), sizes.end() - 2);
+    in = sizes[rank - (transposed ? 2 : 1)];
+    out = sizes[rank - (transposed ? 1 : 2)].constant();
   }
-  SmallVector<int64_t> packedShape(int64_t columns) const {
-    SmallVector<int64_t> shape(batch);
-    shape.append({out / columns, in, columns});
-    return shape;
+  RankedTensorType packedType(int64_t columns, Type elementType) const {
+    SmallVector<Size> sizes(batch);
+    sizes.append({out / columns, in, columns});
+    return tssa::getSymbolicType(sizes, tssa::getRowMajorStrides(sizes),
+                                 elementType);
   }
 };
 } // namespace
@@ -47,14 +50,15 @@ struct Weight {
 Value library::packWeight(CallBuilder &calls, OpBuilder &builder, Value weight,
                           bool transposed, int64_t columns) {
   auto type = cast<RankedTensorType>(weight.getType());
-  Weight sizes(weight, transposed);
-  int64_t in = sizes.in, out = sizes.out, panels = out / columns;
-  unsigned rank = sizes.batch.size();
-  SmallVector<int64_t> apart(sizes.batch), order, strides;
+  ArrayRef<int64_t> shape = type.getShape();
+  unsigned rank = shape.size() - 2;
+  int64_t in = shape[rank + (transposed ? 0 : 1)];
+  int64_t out = shape[rank + (transposed ? 1 : 0)], panels = out / columns;
+  SmallVector<int64_t> apart(shape.drop_back(2)), order, strides;
   int64_t stride = in * out;
   for (unsigned d = rank; d-- > 0;) {
     strides.insert(strides.begin(), stride);
-    stride *= sizes.batch[d];
+    stride *= shape[d];
   }
   llvm::append_range(order, llvm::seq<int64_t>(rank));
   if (transposed) {
@@ -66,24 +70,24 @@ Value library::packWeight(CallBuilder &calls, OpBuilder &builder, Value weight,
     order.append({rank, rank + 2, rank + 1});
     strides.append({columns * in, 1, in});
   }
-  SmallVector<int64_t> shape = sizes.packedShape(columns);
+  RankedTensorType result =
+      Weight(type, transposed).packedType(columns, type.getElementType());
   auto turn =
       tssa::ViewAttr::get(builder.getContext(), tssa::ViewKind::permute, order);
   Value turned = tssa::AccessOp::create(
       builder, calls.getLoc(),
-      tssa::getTensorType(shape, strides, type.getElementType()),
+      tssa::getTensorType(result.getShape(), strides, type.getElementType()),
       calls.view(weight, apart), builder.getArrayAttr(turn), ValueRange());
   // 0: torch.contiguous_format
   Value packed =
-      calls.call(operators::aten::clone, {turned, calls.integer(0)},
-                 RankedTensorType::get(shape, type.getElementType()));
+      calls.call(operators::aten::clone, {turned, calls.integer(0)}, result);
   packed.getDefiningOp()->setAttr(attribute::kPacked, builder.getUnitAttr());
   return packed;
 }
 
 Value library::packInCall(OpBuilder &b, Location loc, Value weight,
                           bool transposed, int64_t columns) {
-  Weight sizes(weight, transposed);
+  Weight sizes(cast<RankedTensorType>(weight.getType()), transposed);
   unsigned rank = sizes.batch.size(), loops = rank + 3;
   AffineExpr panel = b.getAffineDimExpr(rank), k = b.getAffineDimExpr(rank + 1);
   AffineExpr n = panel * columns + b.getAffineDimExpr(rank + 2);
@@ -92,11 +96,11 @@ Value library::packInCall(OpBuilder &b, Location loc, Value weight,
     from.push_back(b.getAffineDimExpr(d));
   from.push_back(transposed ? k : n);
   from.push_back(transposed ? n : k);
-  auto type = RankedTensorType::get(sizes.packedShape(columns),
-                                    getElementTypeOrSelf(weight));
+  RankedTensorType type =
+      sizes.packedType(columns, getElementTypeOrSelf(weight));
   SmallVector<utils::IteratorType> iterators(loops,
                                              utils::IteratorType::parallel);
-  Value empty = tensor::EmptyOp::create(b, loc, type, ValueRange());
+  Value empty = tssa::makeEmpty(b, loc, type);
   auto copy = linalg::GenericOp::create(
       b, loc, TypeRange(type), weight, empty,
       {AffineMap::get(loops, 0, from, b.getContext()),

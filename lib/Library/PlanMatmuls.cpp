@@ -52,30 +52,42 @@ bool isReadByKernels(Value value) {
   return type.getElementType().isF32() && tssa::hasKnownSizes(type);
 }
 
-/// Whether the sizes that a matmul sums over, or a weight has, are numbers.
-bool haveKnownColumns(Value input, Value weight) {
-  return typeOf(weight).hasStaticShape() &&
-         !typeOf(input).isDynamicDim(typeOf(input).getRank() - 1);
-}
+using tssa::Size;
 
 /// Whether the weight is a matrix, which all rows are multiplied with, or a
 /// batch of them, one for each matrix of the input.
-bool haveOneBatch(Value input, Value weight) {
-  ArrayRef<int64_t> rows = typeOf(input).getShape();
-  ArrayRef<int64_t> columns = typeOf(weight).getShape();
-  if (columns.size() == 2)
-    return rows.size() >= 2;
-  return columns.size() > 2 && rows.size() == columns.size() &&
-         rows.drop_back(2) == columns.drop_back(2);
+bool haveOneBatch(ArrayRef<Size> input, ArrayRef<Size> weight) {
+  if (weight.size() == 2)
+    return input.size() >= 2;
+  return weight.size() > 2 && input.size() == weight.size() &&
+         input.drop_back(2) == weight.drop_back(2);
 }
 
-/// One call, seen as rows x in times a weight.
+/// One call, seen as rows x in times a weight. What is summed over may differ
+/// between calls (the gradient of a weight sums over rows); columns may not.
 struct Call {
   Value input, weight, bias;
-  int64_t in, out;
+  Size in;
+  int64_t out;
   /// The weight is in x out; else out x in.
   bool transposed;
 };
+
+/// What `call` sums over, and its columns; false where it is no such product.
+bool findSizes(Call &call, RankedTensorType result) {
+  SmallVector<Size> input = tssa::getSizes(typeOf(call.input));
+  SmallVector<Size> weight = tssa::getSizes(typeOf(call.weight));
+  if (!haveOneBatch(input, weight))
+    return false;
+  ArrayRef<Size> shape = ArrayRef(weight).take_back(2);
+  const Size &out = shape[call.transposed ? 1 : 0];
+  call.in = shape[call.transposed ? 0 : 1];
+  if (!out.isConstant())
+    return false;
+  call.out = out.constant();
+  return input.back() == call.in && result.getShape().back() == call.out &&
+         result.getRank() == typeOf(call.input).getRank();
+}
 
 std::optional<Call> matchCall(tssa::AtenOp op) {
   if (op->getNumResults() != 1)
@@ -89,7 +101,7 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
     call = {tensorArgument(op, 0),
             tensorArgument(op, 1),
             tensorArgument(op, 2),
-            0,
+            {},
             0,
             false};
   } else if (name == operators::aten::addmm && ones(3, 4)) {
@@ -97,19 +109,18 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
     call = {tensorArgument(op, 1),
             tensorArgument(op, 2),
             tensorArgument(op, 0),
-            0,
+            {},
             0,
             true};
     if (!call.bias || typeOf(call.bias).getRank() != 1)
       return std::nullopt;
   } else if (name == operators::aten::mm || name == operators::aten::matmul ||
              name == operators::aten::bmm) {
-    call = {tensorArgument(op, 0), tensorArgument(op, 1), Value(), 0, 0, true};
+    call = {tensorArgument(op, 0), tensorArgument(op, 1), Value(), {}, 0, true};
   } else {
     return std::nullopt;
   }
-  if (!call.input || !call.weight || !haveOneBatch(call.input, call.weight) ||
-      !isReadByKernels(op.getResult(0)) ||
+  if (!call.input || !call.weight || !isReadByKernels(op.getResult(0)) ||
       !tssa::isDense(typeOf(op.getResult(0))) || isFromParameters(call.input))
     return std::nullopt;
   if (Value turned = transposedBy(call.weight)) {
@@ -117,30 +128,23 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
     call.transposed = !call.transposed;
   }
   if (!isReadByKernels(call.weight) || !isReadByKernels(call.input) ||
-      !haveKnownColumns(call.input, call.weight))
+      !findSizes(call, typeOf(op.getResult(0))))
     return std::nullopt;
-  ArrayRef<int64_t> shape = typeOf(call.weight).getShape().take_back(2);
-  call.in = shape[call.transposed ? 0 : 1];
-  call.out = shape[call.transposed ? 1 : 0];
   if (call.bias && (!typeOf(call.bias).getElementType().isF32() ||
                     typeOf(call.bias).getRank() != 1 ||
                     typeOf(call.bias).getDimSize(0) != call.out))
     return std::nullopt;
-  if (typeOf(call.input).getShape().back() != call.in ||
-      typeOf(op.getResult(0)).getShape().back() != call.out ||
-      typeOf(op.getResult(0)).getRank() != typeOf(call.input).getRank())
-    return std::nullopt;
   return call;
 }
 
-/// The rows that each weight of a batch is read for; nothing where calls differ
-/// in them.
-std::optional<int64_t> countRows(const Call &call, RankedTensorType result) {
-  if (!result.hasStaticShape())
-    return std::nullopt;
-  int64_t weights = typeOf(call.weight).getNumElements() /
-                    std::max<int64_t>(1, call.in * call.out);
-  return call.out && weights ? result.getNumElements() / call.out / weights : 0;
+/// The rows that each weight of a batch is read for.
+Size countRows(const Call &call, RankedTensorType result) {
+  SmallVector<Size> sizes = tssa::getSizes(result);
+  unsigned batch = typeOf(call.weight).getRank() - 2;
+  Size rows = 1;
+  for (const Size &size : ArrayRef(sizes).drop_front(batch).drop_back())
+    rows *= size;
+  return rows;
 }
 
 struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
@@ -165,13 +169,14 @@ struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
                    int64_t rows, RankedTensorType type) {
     constexpr int64_t kLongSum = 64;
     int64_t width = panelWidth(rows, columns);
-    if (width == 0 || rows < packRows || call.in < kLongSum ||
-        typeOf(call.weight).getRank() != 2 || !isRowMajorF32(call.input) ||
-        !isRowMajorF32(call.weight) || type.getEncoding())
+    if (width == 0 || rows < packRows || !call.in.isKnownAtLeast(kLongSum) ||
+        !call.in.isConstant() || typeOf(call.weight).getRank() != 2 ||
+        !isRowMajorF32(call.input) || !isRowMajorF32(call.weight) ||
+        type.getEncoding())
       return {};
-    Value packed =
-        packInCall(b, calls.getLoc(), calls.view(call.input, {rows, call.in}),
-                   /*transposed=*/false, width);
+    Value packed = packInCall(
+        b, calls.getLoc(), calls.view(call.input, {rows, call.in.constant()}),
+        /*transposed=*/false, width);
     Value weight =
         call.transposed ? call.weight : calls.permute(call.weight, {1, 0});
     auto flat = RankedTensorType::get({rows, call.out}, type.getElementType());
@@ -190,22 +195,23 @@ struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
                            << "' stays a vendor call: " << reason;
     };
     auto type = typeOf(op.getResult(0));
-    std::optional<int64_t> rows = countRows(*call, type);
+    Size rows = countRows(*call, type);
     bool kept = isRowMajorF32(call->weight) && isWorthPacking(call->weight);
-    if (!rows && (!kept || maxRows != INT64_MAX))
+    if (!rows.isConstant() && maxRows != INT64_MAX)
       return stays("the number of rows differs between calls");
-    if (rows && *rows < (kept ? minRows : packRows))
+    if (rows.estimate() < (kept ? minRows : packRows))
       return stays("the weight is read for few rows only");
-    if (rows && *rows > maxRows)
+    if (rows.estimate() > maxRows)
       return stays("the vendor library is faster on this many rows");
-    if (call->in == 0)
+    if (call->in.is(0))
       return stays("sums of nothing");
     OpBuilder builder(op);
     CallBuilder calls(builder, op.getLoc());
     int64_t width = panelWidth(call->out, columns);
-    Value result = width  ? planPacked(calls, builder, *call, kept, width, type)
-                   : rows ? planTurned(calls, builder, *call, *rows, type)
-                          : Value();
+    Value result = width ? planPacked(calls, builder, *call, kept, width, type)
+                   : rows.isConstant() ? planTurned(calls, builder, *call,
+                                                    rows.constant(), type)
+                                       : Value();
     if (!result)
       return stays("its columns do not divide into vectors");
     if (call->bias)

@@ -158,11 +158,13 @@ SmallVector<Value> KernelEmitter::cascade(unsigned dim, Value lower,
                                           Body body) {
   const Dim &walked = graph.dims[dim];
   // A tile's sums fill the registers: to add them up costs more.
-  int64_t run = schedule.tileDim >= 0 ? kTileRun : kRun;
+  bool tiled = schedule.tileDim >= 0;
+  int64_t run = tiled ? kTileRun : kRun;
+  unsigned most = tiled ? 1 : 2;
   SmallVector<int64_t> lengths;
   if (llvm::any_of(reduces, rounds))
     for (int64_t length = step * run;
-         walked.isSymbolic() ? lengths.size() < 2 : length * 2 < walked.size;
+         walked.isSymbolic() ? lengths.size() < most : length * 2 < walked.size;
          length *= run)
       lengths.push_back(length);
   auto walk = [&](auto &&self, unsigned level, Value from, Value to) {

@@ -2,6 +2,7 @@
 // RUN: pyjit-opt %s --library-plan-matmuls | FileCheck %s
 // RUN: pyjit-opt %s --library-plan-matmuls=columns=0 | FileCheck %s --check-prefix=NONE
 // RUN: pyjit-opt %s --library-plan-matmuls=pack-rows=32 | FileCheck %s --check-prefix=PACK
+// RUN: pyjit-opt %s --library-plan-matmuls="pack-rows=32 max-rows=64" | FileCheck %s --check-prefix=FEW
 // RUN: pyjit-opt %s --library-plan-matmuls="explain min-rows=4 pack-rows=4" -verify-diagnostics -o /dev/null
 
 // NONE-NOT: linalg.generic
@@ -134,19 +135,54 @@ func.func @odd_vocabulary(%x: tensor<2x16x64xf32>, %w: tensor<33x64xf32> {pyjit.
   return %0 : tensor<2x16x33xf32>
 }
 
-// Rows whose number differs between calls, with a parameter that is packed
-// once; a weight that each call packs needs enough rows, which are not known.
+// Rows whose number differs between calls: by an estimate of 32 there are
+// enough for a weight that each call packs.
 !some = tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>>
 !sums = tensor<?x16xf32, #tssa.layout<[s0, 16], [16, 1]>>
 // PACK-LABEL: func.func @some_rows
 // PACK: aten::clone
 // PACK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg0,
-// PACK: aten::mm
+// PACK: linalg.generic {{.*}} ins(%arg2 : {{.*}} attrs = {pyjit.packed}
+// PACK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg0,
+// PACK: return
 // CHECK-LABEL: func.func @some_rows
 // CHECK: linalg.generic
+// CHECK: aten::mm
+// FEW-LABEL: func.func @some_rows
+// FEW-NOT: linalg.generic
+// FEW: return
 func.func @some_rows(%x: !some, %w: tensor<16x8xf32> {pyjit.param}, %v: tensor<8x16xf32>) -> (!sums, !sums) {
   %0 = tssa.aten "aten::linear"(%x, %w, none) : (!some, tensor<16x8xf32>) -> !sums
-  // expected-remark @+1 {{the number of rows differs between calls}}
   %1 = tssa.aten "aten::mm"(%x, %v) : (!some, tensor<8x16xf32>) -> !sums
   return %0, %1 : !sums, !sums
+}
+
+// The gradient of a weight by such rows: the sum is what differs.
+!given = tensor<?x48xf32, #tssa.layout<[s0, 48], [48, 1]>>
+!turned = tensor<48x?xf32, #tssa.layout<[48, s0], [1, 48]>>
+// PACK-LABEL: func.func @gradient_by_some_rows
+// PACK: %[[G:.*]] = tssa.access %arg0
+// PACK: %[[E:.*]] = tssa.empty : tensor<1x?x16xf32, #tssa.layout<[1, s0, 16], [s0 * 16, 16, 1]>>
+// PACK: %[[P:.*]] = linalg.generic {{.*}} ins(%arg1 : {{.*}} outs(%[[E]] : {{.*}} attrs = {pyjit.packed}
+// PACK: linalg.generic {{.*}} ins(%[[G]], %[[P]]
+// PACK: return
+func.func @gradient_by_some_rows(%g: !given, %x: !sums) -> tensor<48x16xf32> {
+  %0 = tssa.access %g [#tssa.view<permute [1, 0]>] : !given -> !turned
+  %1 = tssa.aten "aten::mm"(%0, %x) : (!turned, !sums) -> tensor<48x16xf32>
+  return %1 : tensor<48x16xf32>
+}
+
+// A batch whose size differs; columns that differ do not divide into vectors.
+!rows = tensor<?x32x16xf32, #tssa.layout<[s0, 32, 16], [512, 16, 1]>>
+!columns = tensor<?x16x32xf32, #tssa.layout<[s0, 16, 32], [512, 32, 1]>>
+!square = tensor<?x32x32xf32, #tssa.layout<[s0, 32, 32], [1024, 32, 1]>>
+!flat = tensor<32x?xf32, #tssa.layout<[32, s0], [s0, 1]>>
+// PACK-LABEL: func.func @some_batch
+// PACK: linalg.generic {{.*}} attrs = {pyjit.packed}
+// PACK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+// PACK: aten::mm
+func.func @some_batch(%q: !rows, %k: !columns, %w: tensor<32x32xf32>, %c: !flat) -> (!square, !flat) {
+  %0 = tssa.aten "aten::bmm"(%q, %k) : (!rows, !columns) -> !square
+  %1 = tssa.aten "aten::mm"(%w, %c) : (tensor<32x32xf32>, !flat) -> !flat
+  return %0, %1 : !square, !flat
 }

@@ -105,6 +105,34 @@ func.func @some_rows(%x: !rows, %w: tensor<2x8x16xf32>) -> !sums attributes {pyj
   return %r : !sums
 }
 
+// A sum over such rows (the gradient of a weight): runs of 256 products, whose
+// sums are added up in memory; how many runs there are is the call's.
+#turned = affine_map<(m, n, k) -> (k, m)>
+// CHECK-LABEL: func.func @some_products
+// CHECK: %[[SUMS:.*]] = llvm.alloca
+// CHECK: arith.minsi
+// CHECK: scf.for
+// CHECK-COUNT-12: math.fma {{.*}} : vector<8xf32>
+// CHECK: scf.yield
+// CHECK-COUNT-12: arith.addf {{.*}} : vector<8xf32>
+// CHECK: return
+// SCHEDULE: vector dim 1, 8 lanes x 2, tile dim 0, 6 rows, sums in memory
+!panels = tensor<1x?x16xf32, #tssa.layout<[1, s0, 16], [s0 * 16, 16, 1]>>
+!products = tensor<?x6xf32, #tssa.layout<[s0, 6], [6, 1]>>
+func.func @some_products(%x: !products, %w: !panels) -> tensor<6x16xf32> attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<6x16xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<6x16xf32>) -> tensor<6x16xf32>
+  %r = linalg.generic {indexing_maps = [#turned, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : !products, !panels) outs(%i : tensor<6x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<6x16xf32>
+  return %r : tensor<6x16xf32>
+}
+
 // More than a few operations follow from the sums: these go to the stack, and a
 // loop over the rows of a tile does the rest, once for tiles of six rows and
 // once for the last four. The bias does not depend on the row.
