@@ -3,6 +3,7 @@
 
 #include "pyjit/Codegen/ElementIndex.h"
 
+#include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <numeric>
@@ -44,24 +45,30 @@ Value ExtractIndex::add(ImplicitLocOpBuilder &b, Value offset,
 
 ExtractIndex splitExtract(ImplicitLocOpBuilder &b, tensor::ExtractOp op,
                           const Node &node, const BodyValues &known,
-                          unsigned lanes) {
+                          unsigned lanes,
+                          llvm::function_ref<Value(AffineExpr)> valueOf) {
   auto type = cast<RankedTensorType>(op.getTensor().getType());
   ExtractIndex index;
   AffineExpr zero = getAffineConstantExpr(0, b.getContext());
   SmallVector<AffineExpr> positions(type.getRank(), zero);
+  SmallVector<analysis::Size> strides = tssa::getSymbolicStrides(type);
   for (auto [d, operand] : llvm::enumerate(op.getIndices())) {
     if (auto position = operand.getDefiningOp<linalg::IndexOp>()) {
       positions[d] = node.loops[position.getDim()];
       continue;
     }
-    int64_t stride = stridesOf(type)[d];
+    const analysis::Size &stride = strides[d];
     Value part = known.lookup(operand);
     unsigned width = isa<VectorType>(part.getType()) ? lanes : 1;
-    Value factor = arith::ConstantOp::create(b, b.getI64IntegerAttr(stride));
+    Value factor = stride.isConstant()
+                       ? arith::ConstantOp::create(
+                             b, b.getI64IntegerAttr(stride.constant()))
+                       : valueOf(stride.toExpr(b.getContext()));
     part = b.createOrFold<arith::MulIOp>(
         part, broadcast(b, b.getLoc(), factor, width));
     index.dynamic = index.add(b, part, lanes);
-    index.factor = std::gcd(index.factor, stride);
+    index.factor =
+        std::gcd(index.factor, stride.isConstant() ? stride.constant() : 1);
   }
   index.affine = offsetOf(type, positions);
   return index;

@@ -8,6 +8,7 @@
 
 #include "pyjit/Codegen/KernelGraph.h"
 #include "dialects/tssa/IR/TSSA.h"
+#include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -52,7 +53,12 @@ bool KernelGraph::usesSymbols() const {
     for (AffineExpr loop : node->loops)
       look(loop);
     if (node->op)
-      node->op->walk([&](tssa::SizeOp) { uses = true; });
+      node->op->walk([&](Operation *op) {
+        auto read = dyn_cast<tensor::ExtractOp>(op);
+        uses |= isa<tssa::SizeOp>(op) ||
+                (read && tssa::isSymbolic(cast<RankedTensorType>(
+                             read.getTensor().getType())));
+      });
   }
   for (const Store &store : stores)
     look(store.offset);

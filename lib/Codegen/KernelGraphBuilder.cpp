@@ -430,11 +430,6 @@ Node *GraphBuilder::compute(linalg::GenericOp op, Value element,
     if (auto extract = dyn_cast<tensor::ExtractOp>(bodyOp)) {
       if (!buffers.contains(extract.getTensor()))
         return fail("an indexed read of a value computed in the kernel");
-      for (auto [index, stride] : llvm::zip(
-               extract.getIndices(), stridesOf(extract.getTensor().getType())))
-        if (ShapedType::isDynamic(stride) &&
-            !index.getDefiningOp<linalg::IndexOp>())
-          return fail("an indexed read along a symbolic stride");
     }
   }
   return known[k] = add(std::move(node));

@@ -129,7 +129,7 @@ std::optional<unsigned> Trace::getCudaDevice() const {
 bool Trace::liftsSizes() const {
   return anyOp(*this, [](Operation *op) {
     auto get = dyn_cast<refgraph::GetOp>(op);
-    return get && get.getLiftSizes();
+    return get && get.liftsLayout();
   });
 }
 

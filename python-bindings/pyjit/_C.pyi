@@ -59,7 +59,7 @@ class AccessPath:
         """Number of the argument that it begins at, or None."""
     @property
     def is_size(self) -> bool:
-        """Whether it leads to a size of a tensor."""
+        """Whether it leads to a size of a tensor, or to a stride."""
     @property
     def is_field(self) -> bool:
         """Whether it leads to a field of an iterator."""

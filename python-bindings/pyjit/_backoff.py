@@ -5,6 +5,10 @@ A monitored run, and the compilation behind it, takes many times what the call t
 runs come to nothing they are therefore paid for: the next one waits until eager calls have taken so
 much time that all of it is a small share of that, and each further run in vain doubles the wait.
 
+Runs that make specializations are free up to a number, for most functions need a few. A function that
+needs ever more of them (a length that no graph can take as a symbol, say) may never come to use them:
+each further one waits until eager has answered calls for as long as the one before took to make.
+
 Time is counted for each *reason* apart: what may change what comes of a run (grad mode,
 ``training``) and costs little to look at. A new reason begins with a clean slate.
 """
@@ -19,6 +23,10 @@ BUDGET = 0.03
 """What runs in vain may take, as a share of the eager calls' time."""
 _FREE = 2
 """Runs in vain before any has to be paid for: what the first one learns may help the second."""
+FREE_MADE = 8
+"""Runs that made specializations before any has to be paid for, as many as ``torch.compile`` makes in all."""
+FEW_MADE = 2
+"""Likewise of modules in calls of a function that has reached its limit: what varies there varies in them."""
 _MOST_UNSEEN = 64
 """How many calls may pass between two that are timed,"""
 _UNSEEN_SECONDS = 2e-3
@@ -29,6 +37,10 @@ _MOST_REASONS = 16
 class _Account:
     def __init__(self) -> None:
         self.in_vain = 0
+        self.made = 0
+        """Runs that made specializations,"""
+        self.made_since = -math.inf
+        """and when the latest of them began."""
         self.wait = 0.0
         """Seconds of eager calls until the next run."""
         self.unseen = 0
@@ -38,10 +50,16 @@ class _Account:
 
 
 class Backoff:
-    """What one function has spent on runs in vain, and what it may spend."""
+    """What one function has spent on runs, and what it may spend. ``free``: how many may make specializations
+    before any has to be paid for."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.perf_counter,
+        free: float = FREE_MADE,
+    ) -> None:
         self.clock = clock
+        self.free = free
         self._accounts: dict[Hashable, _Account] = {}
 
     def _account(self, reason: Hashable) -> _Account:
@@ -67,9 +85,15 @@ class Backoff:
             spent = max(self.clock() - start, 0.0)
             account.wait = spent / BUDGET * 2.0 ** min(doublings, 1000)
 
-    def came_to_something(self, reason: Hashable) -> None:
-        """A run was of use: runs are free again."""
-        self._accounts.pop(reason, None)
+    def came_to_something(self, reason: Hashable, start: float) -> None:
+        """A run that began at ``start`` made a specialization: what was in vain is forgotten."""
+        account = self._account(reason)
+        account.in_vain = account.unseen = 0
+        account.shortest = math.inf
+        account.made += account.made_since != start  # one for each place in a loop
+        account.made_since = start
+        over = account.made > self.free
+        account.wait = max(self.clock() - start, 0.0) if over else 0.0
 
     def give_up(self, reason: Hashable) -> None:
         """No run for this reason any more."""

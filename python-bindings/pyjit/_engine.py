@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import math
 import threading
 import time
 import types
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pyjit import _C
-from pyjit._backoff import Backoff
+from pyjit._backoff import FEW_MADE, FREE_MADE, Backoff
 from pyjit._branches import Branches, CallSegment, repeated_ways
 from pyjit._building import build
 from pyjit._C import ReasonKind
@@ -104,6 +105,12 @@ class Engine:
         self.turns = Turns(self.compiled, settings.compare_with_eager and root is None)
         self._clear()
 
+    def _free_recordings(self) -> float:
+        """How many recordings may make specializations before any has to be paid for."""
+        if self.settings.recompile_limit != Settings.recompile_limit:
+            return math.inf  # the user has said how many
+        return FEW_MADE if self.is_modules and self.modules.few else FREE_MADE
+
     def _own_modules(self) -> CompiledModules | None:
         if self.root is not self:
             return self.root.modules
@@ -152,7 +159,7 @@ class Engine:
         self._context: _C.Context | None = None
         self._handles = Handles()
         self.turns.clear()
-        self._backoff = Backoff()
+        self._backoff = Backoff(free=self._free_recordings())
         # When the latest monitored run began; the modes when it came here; the hits when eager
         # answered last.
         self._observed_since = 0.0
@@ -160,7 +167,7 @@ class Engine:
         self._hits_before = -1
         # With fullgraph: why a call was no whole graph, by its modes.
         self._not_whole: dict[tuple, Reason] = {}
-        self._limit_reached = False
+        self.limit_reached = False
         # Hits of specializations (None: of the function) that pyjit.explain made.
         self.uncounted: collections.Counter[Any] = collections.Counter()
 
@@ -234,9 +241,9 @@ class Engine:
 
     def _reach_limit(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """So many specializations are kept, and the next call meets none of them."""
-        if self._limit_reached:
+        if self.limit_reached:
             return
-        self._limit_reached = True
+        self.limit_reached = True
         limit = self.settings.recompile_limit
         self.misses.add(self, args, kwargs)
         differs = self.misses.most_frequent()
@@ -626,7 +633,7 @@ class Engine:
         specialization.set_end(end, call_segment.grad_mode, call_segment.dispatch_state)
         for stage, seconds in specialization.stages():
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
-        self._backoff.came_to_something(self._observed_modes)
+        self._backoff.came_to_something(self._observed_modes, self.root._observed_since)
         self.compiled.add_specialization(specialization)
         self.turns.begin(specialization, end is not None)
         self.numbers.made(specialization, set(call_segment.lifted))

@@ -42,6 +42,11 @@ class CompiledModules:
         settings = dataclasses.replace(root.settings, name=None, fallback="ignore")
         return type(root)(module, settings, modules=self).compiled
 
+    @property
+    def few(self) -> bool:
+        """Whether little is to be won by specializations: the function has reached its limit of them."""
+        return self._root.limit_reached
+
     def engines(self) -> list[Engine]:
         """Those of modules, but for the function's own."""
         found = (compiled.engine for compiled in self.calls.compiled)

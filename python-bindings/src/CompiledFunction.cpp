@@ -92,10 +92,20 @@ Py_ssize_t countArguments(size_t nargsf, PyObject *kwnames) {
   return PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
 }
 
+/// What answers modules in calls that eager answers in a specialization's
+/// place: nothing where it takes the call as one graph, for such calls are
+/// there to be compared with it.
+PyObject *modulesBeside(CompiledFunction *self,
+                        const Specialization *specialization) {
+  bool whole = specialization && !specialization->resumption;
+  return whole ? nullptr : self->modules;
+}
+
 PyObject *callEager(CompiledFunction *self, PyObject *const *args,
-                    size_t nargsf, PyObject *kwnames) {
+                    size_t nargsf, PyObject *kwnames,
+                    const Specialization *accepts = nullptr) {
   ++self->eagerCalls;
-  EagerPart part(self->modules, self->target);
+  EagerPart part(modulesBeside(self, accepts), self->target);
   return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
 }
 
@@ -204,7 +214,7 @@ PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
         tellEngine(self, "_raised", holder);
       break;
     case Specialization::Outcome::Eager:
-      result = callEager(self, args, nargsf, kwnames);
+      result = callEager(self, args, nargsf, kwnames, &specialization);
       break;
     case Specialization::Outcome::Raise:
       break;

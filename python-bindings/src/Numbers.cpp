@@ -64,8 +64,8 @@ bool Guards::stepNumber(const PyjitInst &inst, Frame &frame) {
   return false; // an opcode of a newer compiler: refuse
 }
 
-/// Sizes that keep a tensor from being what was recorded, if nothing but sizes
-/// (and strides) does.
+/// Sizes and strides that keep a tensor from being what was recorded, if
+/// nothing else does. Strides follow from sizes where elements lie densely.
 void Guards::collectChangedSizes(PyObject *object, const PyjitTensorMeta &meta,
                                  const AccessPath &path,
                                  std::vector<AccessPath> &changed) const {
@@ -81,6 +81,13 @@ void Guards::collectChangedSizes(PyObject *object, const PyjitTensorMeta &meta,
     if (dims[d] != PYJIT_ANY_DIM && impl->sizes()[d] != dims[d] &&
         impl->sizes()[d] > 1 && dims[d] > 1)
       changed.push_back(path.size(d));
+  if (impl->is_non_overlapping_and_dense())
+    return;
+  const int64_t *strides = dims + meta.rank;
+  for (uint32_t d = 0; d < meta.rank; ++d)
+    if (strides[d] != PYJIT_ANY_DIM && impl->strides()[d] != strides[d] &&
+        impl->strides()[d] > 1 && strides[d] > 1)
+      changed.push_back(path.stride(d));
 }
 
 /// The instruction that reads a register, or null.

@@ -7,7 +7,7 @@ import itertools
 import random
 
 import pytest
-from pyjit._backoff import _FREE, BUDGET, Backoff
+from pyjit._backoff import _FREE, BUDGET, FREE_MADE, Backoff
 
 
 class Clock:
@@ -18,13 +18,16 @@ class Clock:
 
 
 class Function:
-    """Calls of a function whose monitored runs come to nothing."""
+    """Calls of a function whose monitored runs come to nothing, or each to a specialization (``makes``)."""
 
-    def __init__(self, eager: float, monitored: float, own: float = 0.0) -> None:
+    def __init__(
+        self, eager: float, monitored: float, own: float = 0.0, makes: bool = False
+    ) -> None:
         self.clock = Clock()
         self.backoff = Backoff(self.clock)
         self.eager, self.monitored = eager, monitored
         self.own = own  # of each call that comes by the policy
+        self.makes = makes
         self.runs: list[int] = []
         self.unseen = 0
         self.calls = 0
@@ -41,7 +44,10 @@ class Function:
         if self.backoff.may_observe(reason):
             self.runs.append(self.calls)
             self.clock.now += self.monitored
-            self.backoff.observed_in_vain(reason, start)
+            if self.makes:
+                self.backoff.came_to_something(reason, start)
+            else:
+                self.backoff.observed_in_vain(reason, start)
             return
         self.timed += 1
         start = self.clock.now
@@ -115,7 +121,27 @@ def test_success_is_a_clean_slate() -> None:
     for _ in range(50):
         f.call()
     assert not f.backoff.may_observe(None)
-    f.backoff.came_to_something(None)
+    f.backoff.came_to_something(None, f.clock.now)
+    assert f.backoff.may_observe(None)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 20.0, 1e4])
+def test_ever_more_specializations_are_paid_for(ratio: float) -> None:
+    """None of them is of use to any other call: all of them together take at most as long as eager's calls."""
+    f = Function(1e-3, ratio * 1e-3, makes=True)
+    for _ in range(20_000):
+        f.call()
+    paid = (len(f.runs) - FREE_MADE) * f.monitored
+    assert f.runs[:FREE_MADE] == list(range(1, FREE_MADE + 1))
+    assert paid <= f.calls * f.eager
+    # Nor is more left undone than that.
+    assert paid + f.monitored >= 0.2 * f.calls * f.eager or len(f.runs) < FREE_MADE + 3
+
+
+def test_specializations_of_one_run_count_once() -> None:
+    f = Function(1e-3, 1.0)
+    for _ in range(5 * FREE_MADE):
+        f.backoff.came_to_something(None, f.clock.now)
     assert f.backoff.may_observe(None)
 
 

@@ -149,6 +149,26 @@ template <typename OpTy> static LogicalResult verifyChecks(OpTy op, Type type) {
   return success();
 }
 
+/// Both, in order.
+static DenseI64ArrayAttr joinDims(DenseI64ArrayAttr a, DenseI64ArrayAttr b) {
+  if (!a || !b)
+    return a ? a : b;
+  SmallVector<int64_t> dims(a.asArrayRef());
+  llvm::append_range(dims, b.asArrayRef());
+  llvm::sort(dims);
+  dims.erase(llvm::unique(dims), dims.end());
+  return DenseI64ArrayAttr::get(a.getContext(), dims);
+}
+
+void GetOp::liftLayoutOf(GetOp other) {
+  if (DenseI64ArrayAttr dims =
+          joinDims(getLiftSizesAttr(), other.getLiftSizesAttr()))
+    setLiftSizesAttr(dims);
+  if (DenseI64ArrayAttr dims =
+          joinDims(getLiftStridesAttr(), other.getLiftStridesAttr()))
+    setLiftStridesAttr(dims);
+}
+
 LogicalResult GetOp::verify() {
   if (failed(verifySource(*this, getHolder().getType(), getSelector(),
                           getKeyAttr())))
@@ -164,14 +184,17 @@ LogicalResult GetOp::verify() {
   if (getLift() && !isNumberType(getResult().getType()))
     return emitOpError("lifts ")
            << getResult().getType() << ", which is no int or float";
-  if (auto dims = getLiftSizes()) {
+  for (auto [lifted, what] :
+       {std::pair(getLiftSizes(), "size"), {getLiftStrides(), "stride"}}) {
+    if (!lifted)
+      continue;
     auto tensor = dyn_cast<TensorType>(getResult().getType());
     if (!tensor)
-      return emitOpError("lifts sizes of ")
-             << getResult().getType() << ", which is no tensor";
-    for (int64_t dim : *dims)
+      return emitOpError("lifts ") << what << "s of " << getResult().getType()
+                                   << ", which is no tensor";
+    for (int64_t dim : *lifted)
       if (dim < 0 || dim >= static_cast<int64_t>(tensor.getRank()))
-        return emitOpError("lifts size ") << dim << " of " << tensor;
+        return emitOpError("lifts ") << what << " " << dim << " of " << tensor;
   }
   return verifyChecks(*this, getResult().getType());
 }

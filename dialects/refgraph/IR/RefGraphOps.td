@@ -211,7 +211,7 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     module's buffer.
     `lift` marks a number whose value differed between calls: the recorder wrote
     all that was made of it as `arith` and `compare`. `lift_sizes` lists the
-    dimensions of a tensor whose size did.
+    dimensions of a tensor whose size did, `lift_strides` those whose stride did.
 
     ```mlir
     %n = refgraph.get %c attr("n") equals(2) : !refgraph.obj<"Config"> -> !refgraph.obj<"int">
@@ -225,8 +225,21 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     OptionalAttr<I64Attr>:$identity, UnitAttr:$unchecked,
     OptionalAttr<BoolAttr>:$requires_grad, OptionalAttr<I64Attr>:$keyset,
     OptionalAttr<I64Attr>:$offset, UnitAttr:$inference, UnitAttr:$param,
-    UnitAttr:$lift, OptionalAttr<DenseI64ArrayAttr>:$lift_sizes);
+    UnitAttr:$lift, OptionalAttr<DenseI64ArrayAttr>:$lift_sizes,
+    OptionalAttr<DenseI64ArrayAttr>:$lift_strides);
   let results = (outs RefGraph_Value:$result);
+  let builders = [
+    // A read that checks nothing.
+    OpBuilder<(ins "mlir::Type":$result, "mlir::Value":$holder,
+      "Selector":$selector, CArg<"mlir::Attribute", "{}">:$key,
+      CArg<"mlir::StringAttr", "{}">:$label), [{
+      $_state.addOperands(holder);
+      auto &properties = $_state.getOrAddProperties<Properties>();
+      properties.selector = SelectorAttr::get($_builder.getContext(), selector);
+      properties.key = key;
+      properties.label = label;
+      $_state.addTypes(result);
+    }]>];
   let assemblyFormat = [{
     $holder custom<SourceAndChecks>($selector, $key, $label, $exact_type,
                                    $equals, $identity)
@@ -238,6 +251,10 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     bool hasObjectChecks() {
       return getExactTypeAttr() || getEqualsAttr() || getIdentityAttr();
     }
+    /// Whether a size or a stride of the tensor differs between calls.
+    bool liftsLayout() { return getLiftSizesAttr() || getLiftStridesAttr(); }
+    /// Lifts what `other`, of a tensor of the same rank, lifts, too.
+    void liftLayoutOf(GetOp other);
     /// Whether the run used the number in a way that is not written down, so
     /// that calls in which it is another one are other calls.
     bool keepsValue();

@@ -173,7 +173,7 @@ static void extractGraph(TraceOp trace, const SpecializationPlan &plan) {
     arguments[input] = body->addArgument(input.getType(), input.getLoc());
   // Every path to an input, and its version 0, is the argument.
   for (Operation &op : trace.getBody().front())
-    if (isa<GetOp, ObjectOp, ArithOp, SizeOp>(op))
+    if (isa<GetOp, ObjectOp, ArithOp, SizeOp, StrideOp>(op))
       if (Value argument = arguments.lookup(plan.getNode(op.getResult(0))))
         mapping.map(op.getResult(0), argument);
 

@@ -117,11 +117,10 @@ Value GuardBuilder::getExternal(Location loc) {
 GetOp GuardBuilder::createGet(GuardRead *read, Value holder, Selector selector,
                               bool unchecked) {
   auto get = GetOp::create(builder, read->loc, read->type, holder, selector,
-                           read->key, read->label,
-                           /*exact_type=*/IntegerAttr(), read->equals,
-                           read->identity, unchecked, BoolAttr(), IntegerAttr(),
-                           IntegerAttr(), /*inference=*/false, /*param=*/false,
-                           /*lift=*/false, DenseI64ArrayAttr());
+                           read->key, read->label);
+  get.setEqualsAttr(read->equals);
+  get.setIdentityAttr(read->identity);
+  get.setUnchecked(unchecked);
   if (unchecked)
     return get;
   if (checksTypeWhenRead(read))
@@ -141,10 +140,7 @@ Value GuardBuilder::emitDict(GuardRead *holder) {
   MLIRContext *context = builder.getContext();
   Type type = ObjType::get(context, "dict");
   Value made =
-      GetOp::create(builder, holder->loc, type, object, Selector::dict,
-                    Attribute(), StringAttr(), IntegerAttr(), Attribute(),
-                    IntegerAttr(), false, BoolAttr(), IntegerAttr(),
-                    IntegerAttr(), false, false, false, DenseI64ArrayAttr());
+      GetOp::create(builder, holder->loc, type, object, Selector::dict);
   return dicts[holder] = made;
 }
 

@@ -13,7 +13,6 @@
 #include "dialects/refgraph/Transforms/SizeLifter.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "pyjit/Operators/CallArguments.h"
-#include "llvm/ADT/SetVector.h"
 
 #include <utility>
 
@@ -33,10 +32,11 @@ void SizeLifter::visit(GetOp get) {
     return;
   SymbolicShape shape = constantShape(type);
   shape.offset = get.getOffset().value_or(0);
-  if (auto dims = get.getLiftSizes()) {
-    for (int64_t dim : *dims)
-      shape.sizes[dim] = getSymbol({result, dim}, type.getShape()[dim]);
-    if (!order(shape, type, /*dense=*/false) || !settle(shape, type)) {
+  if (get.liftsLayout()) {
+    for (int64_t dim : get.getLiftSizes().value_or(ArrayRef<int64_t>()))
+      shape.sizes[dim] = getSymbol({Source::Size, result, unsigned(dim)},
+                                   type.getShape()[dim]);
+    if (!order(shape, type, /*dense=*/false, get) || !settle(shape, type)) {
       specialize(shape);
       shape = constantShape(type);
       shape.offset = get.getOffset().value_or(0);
@@ -265,28 +265,26 @@ void SizeLifter::visit(Operation &op) {
   }
 }
 
-/// Reads that have found one tensor lift the same of its sizes: a size that one
-/// of them keeps would fix the other's.
+/// Makes both read what either lifts; whether that changed one of them.
+static bool joinLifted(GetOp a, GetOp b) {
+  if (a.getLiftSizesAttr() == b.getLiftSizesAttr() &&
+      a.getLiftStridesAttr() == b.getLiftStridesAttr())
+    return false;
+  a.liftLayoutOf(b);
+  b.liftLayoutOf(a);
+  return true;
+}
+
+/// Reads that have found one tensor lift the same of its layout: a size that
+/// one of them keeps would fix the other's.
 void SizeLifter::joinReads() {
   for (bool changed = true; std::exchange(changed, false);)
     for (auto same : trace.getBody().getOps<SameOp>()) {
       GetOp reads[] = {same.getLhs().getDefiningOp<GetOp>(),
                        same.getRhs().getDefiningOp<GetOp>()};
-      if (!reads[0] || !reads[1] ||
-          reads[0].getResult().getType() != reads[1].getResult().getType())
-        continue;
-      llvm::SmallSetVector<int64_t, 4> dims;
-      for (GetOp read : reads)
-        if (auto lifted = read.getLiftSizes())
-          dims.insert(lifted->begin(), lifted->end());
-      for (GetOp read : reads)
-        if (read.getLiftSizes().value_or(ArrayRef<int64_t>()).size() !=
-            dims.size()) {
-          SmallVector<int64_t> sorted(dims.begin(), dims.end());
-          llvm::sort(sorted);
-          read.setLiftSizes(sorted);
-          changed = true;
-        }
+      if (reads[0] && reads[1] &&
+          reads[0].getResult().getType() == reads[1].getResult().getType())
+        changed |= joinLifted(reads[0], reads[1]);
     }
 }
 
@@ -296,7 +294,7 @@ void SizeLifter::run() {
   trace.walk([&](Operation *op) {
     auto get = dyn_cast<GetOp>(op);
     auto call = dyn_cast<TensorOp>(op);
-    any |= (get && get.getLiftSizes()) || isa<SizeOp, StrideOp, LayoutOp>(op) ||
+    any |= (get && get.liftsLayout()) || isa<SizeOp, StrideOp, LayoutOp>(op) ||
            (call && (isWholeView(call) ||
                      llvm::any_of(call.getInputs(), [](Value input) {
                        return !isa<refgraph::TensorType>(input.getType());

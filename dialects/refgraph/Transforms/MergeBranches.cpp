@@ -161,7 +161,7 @@ LogicalResult Merger::mergeArms(TraceOp side[2]) {
   composer.endGradients();
   for (TraceOp recorded : {prefix, side[0], side[1]})
     for (auto get : recorded.getBody().getOps<GetOp>())
-      if (get.getLiftSizes())
+      if (get.liftsLayout())
         return get.emitError(
             "stays a graph break: sizes that differ between calls");
   Frame frame = frames.pop_back_val();

@@ -11,7 +11,7 @@ def LiftSizesPass : Pass<"refgraph-lift-sizes", "::mlir::ModuleOp"> {
   let summary = "Turn sizes that differ between calls into symbols";
   let description = [{
     Each size that a read lists in `lift_sizes` becomes a symbol of the tensor
-    types; the sizes, strides and storage offsets of all other tensors follow
+    types, and each stride in `lift_strides` that no sizes say; the sizes, strides and storage offsets of all other tensors follow
     from the operators' rules (SizeRules.cpp), confirmed by the recorded types.
     `size(%n)` becomes an expression, or the number a symbol of its own. What the
     types rely on becomes `compare`: each symbol is at least 2, sizes that had to

@@ -383,11 +383,10 @@ LogicalResult SegmentComposer::bind(GetOp get, Value value) {
       return differs();
     if (get.getExactTypeAttr()) {
       auto type = ObjType::get(get.getContext(), "type");
-      note(GetOp::create(*reads, get.getLoc(), type, value, Selector::type,
-                         Attribute(), StringAttr(), IntegerAttr(), Attribute(),
-                         get.getExactTypeAttr(), false, BoolAttr(),
-                         IntegerAttr(), IntegerAttr(), false, false, false,
-                         DenseI64ArrayAttr()));
+      auto check =
+          GetOp::create(*reads, get.getLoc(), type, value, Selector::type);
+      check.setExactTypeAttr(get.getExactTypeAttr());
+      note(check);
     }
   } else {
     return differs();

@@ -151,15 +151,7 @@ LogicalResult SegmentComposer::mergeLift(GetOp get, GetOp into) {
 /// Sizes that may differ between calls, of a tensor that is read here and
 /// there.
 void SegmentComposer::mergeSizes(GetOp get, GetOp into) {
-  std::optional<ArrayRef<int64_t>> more = get.getLiftSizes();
-  if (!more)
-    return;
-  SmallVector<int64_t> dims(*more);
-  if (std::optional<ArrayRef<int64_t>> known = into.getLiftSizes())
-    dims.append(known->begin(), known->end());
-  llvm::sort(dims);
-  dims.erase(llvm::unique(dims), dims.end());
-  into.setLiftSizes(dims);
+  into.liftLayoutOf(get);
 }
 
 /// A segment whose recording did not write down what Python saw of sizes takes

@@ -18,8 +18,13 @@ SymbolicShape SizeLifter::constantShape(refgraph::TensorType type) const {
 
 /// Strides from the recorded ones: a stride that was what the dimensions below
 /// it span follows from them. `dense`: of a fresh tensor, so they all are.
+/// Other strides keep their values, or are symbols of their own where `read`
+/// lifts them (`z[:, :-1]`, whose rows lie further apart than they are long).
 bool SizeLifter::order(SymbolicShape &shape, refgraph::TensorType recorded,
-                       bool dense) {
+                       bool dense, GetOp read) {
+  ArrayRef<int64_t> lifted =
+      read ? read.getLiftStrides().value_or(ArrayRef<int64_t>())
+           : ArrayRef<int64_t>();
   unsigned rank = shape.rank();
   auto dims = llvm::to_vector(llvm::seq<unsigned>(0, rank));
   ArrayRef<int64_t> sizes = recorded.getShape(),
@@ -50,7 +55,11 @@ bool SizeLifter::order(SymbolicShape &shape, refgraph::TensorType recorded,
     bool packed = evaluate(span) == stride;
     if (dense && !packed)
       return false;
-    shape.strides[dim] = packed ? span : SizePolynomial(stride);
+    shape.strides[dim] =
+        packed ? span
+        : llvm::is_contained(lifted, dim)
+            ? getSymbol({Source::Stride, read.getResult(), dim}, stride)
+            : SizePolynomial(stride);
     if (stride != 0) {
       span = shape.strides[dim] * shape.sizes[dim];
       spans.push_back(span);
@@ -59,8 +68,8 @@ bool SizeLifter::order(SymbolicShape &shape, refgraph::TensorType recorded,
   return true;
 }
 
-/// Eager's choices depend on which dimensions lie packed within which: that
-/// stays as it was.
+/// Eager's choices depend on which dimensions lie packed within which, and on
+/// whether elements overlap: that stays as it was.
 bool SizeLifter::lookAtStrides(const SymbolicShape &shape) {
   SmallVector<unsigned> dims;
   for (unsigned i = 0; i < shape.rank(); ++i)
@@ -73,9 +82,10 @@ bool SizeLifter::lookAtStrides(const SymbolicShape &shape) {
   SizePolynomial span = 1;
   for (auto [i, dim] : llvm::enumerate(dims)) {
     const SizePolynomial &stride = shape.strides[dim];
-    if (stride != span &&
-        !(evaluate(stride) == evaluate(span) ? requireEqual(stride, span)
-                                             : requireDifferent(stride, span)))
+    int64_t gap = evaluate(stride) - evaluate(span);
+    if (stride != span && !(gap == 0  ? requireEqual(stride, span)
+                            : gap > 0 ? requireNotNegative(stride - span - 1)
+                                      : requireNotNegative(span - stride - 1)))
       return false;
     if (i > 0 && !requireNotNegative(stride - shape.strides[dims[i - 1]]))
       return false;
@@ -110,19 +120,25 @@ bool SizeLifter::settle(SymbolicShape &shape, refgraph::TensorType recorded) {
   return fresh || lookAtStrides(shape);
 }
 
+/// Whether it is as contiguous in every call as it was in the recorded one.
+bool SizeLifter::staysContiguous(const SymbolicShape &shape) {
+  SizePolynomial span = 1;
+  for (unsigned i = shape.rank(); i-- > 0;) {
+    // A symbol is no one.
+    if (shape.sizes[i] != SizePolynomial(1) && shape.strides[i] != span)
+      return evaluate(shape.strides[i]) != evaluate(span) &&
+             requireDifferent(shape.strides[i], span);
+    span = span * shape.sizes[i];
+  }
+  return true;
+}
+
 void SizeLifter::visitLayout(LayoutOp op) {
   const SymbolicShape &shape = shapes[op.getTensor()];
   if (!shape.isSymbolic())
     return;
-  SizePolynomial span = 1;
-  bool rowMajor = true;
-  for (unsigned i = shape.rank(); i-- > 0;) {
-    if (shape.sizes[i] != SizePolynomial(1))
-      rowMajor &= shape.strides[i] == span;
-    span = span * shape.sizes[i];
-  }
   StringRef question = op.getQuestion();
-  if (question == "contiguous" && rowMajor)
+  if (question == "contiguous" && staysContiguous(shape))
     return;
   why = question == "contiguous" ? "Python asked for its layout"
         : question == "all"

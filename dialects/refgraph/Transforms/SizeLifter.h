@@ -65,9 +65,18 @@ public:
   SizePolynomial sizeOf(mlir::Value number) override;
 
 private:
-  /// Where a symbol comes from: a dimension of a tensor that was read, a number
-  /// (-1), or, of no value, a quotient.
-  using Source = std::pair<mlir::Value, int64_t>;
+  /// Where a symbol comes from. A quotient has no value.
+  struct Source {
+    enum Kind : unsigned { Quotient, Number, Size, Stride };
+    Kind kind = Quotient;
+    mlir::Value value; ///< a number, or a tensor that was read
+    unsigned dim = 0;  ///< of the tensor
+
+    bool ofTensor() const { return kind == Size || kind == Stride; }
+    std::tuple<mlir::Value, unsigned, unsigned> key() const {
+      return {value, kind, dim};
+    }
+  };
 
   void visit(mlir::Operation &op);
   void visit(GetOp get);
@@ -75,6 +84,7 @@ private:
   void visit(ArithOp arith);
   bool followsSizes(mlir::Value number);
   void visitLayout(LayoutOp op);
+  bool staysContiguous(const SymbolicShape &shape);
   /// Whether refgraph-lift makes a constant of a number.
   bool keepsValue(mlir::Value number) const;
 
@@ -91,7 +101,8 @@ private:
   void keepApart(TensorOp call);
   bool areApart(const SymbolicShape &a, const SymbolicShape &b);
   SymbolicShape constantShape(TensorType type) const;
-  bool order(SymbolicShape &shape, TensorType recorded, bool dense);
+  bool order(SymbolicShape &shape, TensorType recorded, bool dense,
+             GetOp read = {});
   bool settle(SymbolicShape &shape, TensorType recorded);
   bool lookAtStrides(const SymbolicShape &shape);
 
@@ -108,6 +119,7 @@ private:
                        unsigned &next,
                        llvm::SmallVectorImpl<mlir::Value> &kept);
   void findShown();
+  void findShifts();
   mlir::Value numberOf(const SizePolynomial &size);
   mlir::Value numberOf(unsigned symbol);
   mlir::Value constant(int64_t value);
@@ -123,7 +135,7 @@ private:
   analysis::SizeSolver solver;
   bool specializeEverything;
 
-  llvm::DenseMap<Source, unsigned> symbols;
+  llvm::DenseMap<std::tuple<mlir::Value, unsigned, unsigned>, unsigned> symbols;
   llvm::DenseMap<unsigned, Source> sources; ///< of symbols but quotients
 
   // Of one way through the trace.
@@ -138,6 +150,7 @@ private:
   // While writing.
   llvm::DenseSet<unsigned> shown; ///< quotients in types and arguments
   llvm::DenseMap<unsigned, unsigned> finalNumber;
+  llvm::DenseMap<unsigned, int64_t> shifts; ///< what a symbol is less by
   llvm::DenseMap<unsigned, mlir::Value> sourceNumber;
 };
 

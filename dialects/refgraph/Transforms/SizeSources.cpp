@@ -8,7 +8,7 @@ using namespace pyjit;
 using namespace pyjit::refgraph;
 
 SizePolynomial SizeLifter::getSymbol(Source source, int64_t value) {
-  auto [it, isNew] = symbols.insert({source, 0});
+  auto [it, isNew] = symbols.insert({source.key(), 0});
   if (isNew) {
     it->second = solver.addSymbol(value);
     sources[it->second] = source;
@@ -53,18 +53,24 @@ SmallVector<std::string> SizeLifter::explainSpecialized() const {
     const std::string *reason = solver.getReason(symbol);
     if (!reason)
       continue;
-    auto [value, dim] = sources.lookup(symbol);
+    Source source = sources.lookup(symbol);
     std::string text;
     llvm::raw_string_ostream os(text);
-    if (!value)
+    switch (source.kind) {
+    case Source::Quotient:
       os << "a quotient of sizes";
-    else if (dim >= 0)
-      os << "size " << dim << " of " << describeTensor(value);
-    else
+      break;
+    case Source::Size:
+    case Source::Stride:
+      os << (source.kind == Source::Size ? "size " : "stride ") << source.dim
+         << " of " << describeTensor(source.value);
+      break;
+    case Source::Number:
       os << "a number that is a size";
-    if (value && dim < 0)
-      if (std::string line = lineOf(value.getLoc()); !line.empty())
+      if (std::string line = lineOf(source.value.getLoc()); !line.empty())
         os << " (" << line << ")";
+      break;
+    }
     os << " stays " << solver.getValue(symbol) << ": " << *reason;
     lines.push_back(text);
   }
@@ -136,6 +142,7 @@ bool SizeLifter::followsSizes(Value number) {
 SizePolynomial SizeLifter::sizeOf(Value number) {
   if (numbers.contains(number) || followsSizes(number))
     return numbers.find(number)->second;
-  SizePolynomial size = getSymbol({number, -1}, *recordedValue(number));
+  SizePolynomial size =
+      getSymbol({Source::Number, number}, *recordedValue(number));
   return numbers[number] = size;
 }

@@ -11,6 +11,8 @@
 #include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorNames.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::refgraph;
@@ -21,7 +23,8 @@ SizePolynomial SizeLifter::renumber(SizePolynomial size) const {
   SizePolynomial result = size;
   size.walkSymbols([&](unsigned symbol) {
     result = result.substitute(
-        symbol, SizePolynomial::symbol(apart + finalNumber.lookup(symbol)));
+        symbol, SizePolynomial::symbol(apart + finalNumber.lookup(symbol)) +
+                    shifts.lookup(symbol));
   });
   SizePolynomial moved = result;
   result.walkSymbols([&](unsigned symbol) {
@@ -117,33 +120,59 @@ void SizeLifter::findShown() {
         look(number->second);
 }
 
+/// Types know nothing of a symbol but that it is at least 2. Where a size is
+/// less than one (`s0 - 1`, as of `h[:, :-1]`), the symbol becomes the lesser
+/// size, and the other is `s0 + 1`: nothing is left to depend on whether it is
+/// one.
+void SizeLifter::findShifts() {
+  for (auto &[value, shape] : shapes)
+    for (const SizePolynomial &size : shape.sizes) {
+      auto &terms = size.getTerms();
+      auto last = terms.rbegin();
+      if (terms.size() != 2 || !last->first.empty() || last->second > 0 ||
+          terms.begin()->first.size() != 1)
+        continue;
+      // factor * (symbol + shift) - less is at least 2 from symbol 2 on.
+      int64_t factor = terms.begin()->second, less = -last->second;
+      if (factor < 1)
+        continue;
+      int64_t &shift = shifts[terms.begin()->first.front()];
+      shift = std::max(shift,
+                       llvm::divideCeilSigned(2 + less - 2 * factor, factor));
+    }
+}
+
 /// Every source as a number: behind the read of its tensor.
 void SizeLifter::writeSources() {
   findShown();
   for (unsigned symbol = 0; symbol < solver.getNumSymbols(); ++symbol) {
-    auto [value, dim] = sources.lookup(symbol);
+    auto [kind, value, dim] = sources.lookup(symbol);
     const SizePolynomial *by = solver.getReplacement(symbol);
-    if (!value) {
+    if (kind == Source::Quotient) {
       if (!by && shown.contains(symbol))
         finalNumber[symbol] = finalNumber.size();
       continue;
     }
-    if (by && by->isConstant() && dim >= 0) {
-      ++numKept; // a size's constant is compared with its tensor
+    if (by && by->isConstant() && kind != Source::Number) {
+      ++numKept; // it is compared with its tensor
       continue;
     }
     if (!by)
       finalNumber[symbol] = finalNumber.size();
-    if (dim < 0) {
+    if (kind == Source::Number) {
       sourceNumber[symbol] = value;
       continue;
     }
     builder.setInsertionPointAfterValue(value);
-    sourceNumber[symbol] =
-        SizeOp::create(builder, value.getLoc(),
-                       ObjType::get(builder.getContext(), "int"), value, dim,
-                       solver.getValue(symbol))
-            .getResult();
+    auto number = ObjType::get(builder.getContext(), "int");
+    int64_t recorded = solver.getValue(symbol);
+    sourceNumber[symbol] = kind == Source::Size
+                               ? SizeOp::create(builder, value.getLoc(), number,
+                                                value, dim, recorded)
+                                     .getResult()
+                               : StrideOp::create(builder, value.getLoc(),
+                                                  number, value, dim, recorded)
+                                     .getResult();
   }
   numLifted += finalNumber.size();
 }
@@ -180,6 +209,7 @@ void SizeLifter::writeTypes() {
     }
     if (auto get = dyn_cast<GetOp>(op)) {
       get.removeLiftSizesAttr();
+      get.removeLiftStridesAttr();
     } else if (auto call = dyn_cast<TensorOp>(op)) {
       SmallVector<Attribute> offsets;
       bool varies = false;
@@ -317,21 +347,23 @@ void SizeLifter::writeWholeViews() {
 void SizeLifter::writeConditions() {
   builder.setInsertionPoint(trace.getBody().front().getTerminator());
   for (unsigned symbol = 0; symbol < solver.getNumSymbols(); ++symbol) {
-    auto [value, dim] = sources.lookup(symbol);
+    auto [kind, value, dim] = sources.lookup(symbol);
     const SizePolynomial *by = solver.getReplacement(symbol);
     // Of sizes that are something else by now.
-    if (!value && !solver.isUsed(symbol) && !shown.contains(symbol))
+    if (kind == Source::Quotient && !solver.isUsed(symbol) &&
+        !shown.contains(symbol))
       continue;
     if (!by) {
-      compare("ge", SizePolynomial::symbol(symbol), 2, true);
+      int64_t shift = shifts.lookup(symbol);
+      compare("ge", SizePolynomial::symbol(symbol), 2 + shift, true);
       if (finalNumber.contains(symbol))
         SymbolOp::create(builder, trace.getLoc(), finalNumber.lookup(symbol),
-                         numberOf(symbol));
+                         numberOf(SizePolynomial::symbol(symbol) - shift));
     } else if (!by->isConstant()) {
       compare("eq", SizePolynomial::symbol(symbol), *by, true);
-    } else if (!value) {
+    } else if (kind == Source::Quotient) {
       compare("is", SizePolynomial::symbol(symbol), *by, true);
-    } else if (dim < 0 && !value.getDefiningOp<ConstantOp>()) {
+    } else if (kind == Source::Number && !value.getDefiningOp<ConstantOp>()) {
       compare("is", SizePolynomial::symbol(symbol), *by, true);
     }
   }
@@ -353,7 +385,10 @@ void SizeLifter::writeConditions() {
     // the values are compared.
     for (unsigned i = 0; i < it->second.rank(); ++i) {
       const SizePolynomial &stride = it->second.strides[i];
-      if (stride.isConstant())
+      auto itself = symbols.find(Source{Source::Stride, get, i}.key());
+      if (stride.isConstant() ||
+          (itself != symbols.end() &&
+           stride == SizePolynomial::symbol(itself->second)))
         continue;
       Value read = StrideOp::create(builder, get.getLoc(),
                                     ObjType::get(builder.getContext(), "int"),
@@ -366,6 +401,7 @@ void SizeLifter::writeConditions() {
 }
 
 void SizeLifter::write() {
+  findShifts();
   writeSources();
   writeCalls();
   writeTypes();

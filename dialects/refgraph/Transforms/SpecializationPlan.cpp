@@ -47,7 +47,8 @@ std::optional<int64_t> SpecializationPlan::getPinned(Value value) const {
 }
 
 bool SpecializationPlan::isExternal(Value value) const {
-  return isa<GetOp, ObjectOp, ArithOp, SizeOp>(getNode(value).getDefiningOp());
+  return isa<GetOp, ObjectOp, ArithOp, SizeOp, StrideOp>(
+      getNode(value).getDefiningOp());
 }
 
 //===----------------------------------------------------------------------===//

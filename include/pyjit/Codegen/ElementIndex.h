@@ -37,10 +37,12 @@ struct ExtractIndex {
   mlir::Value add(mlir::ImplicitLocOpBuilder &b, mlir::Value offset,
                   unsigned lanes) const;
 };
-/// `known`: values of the body, positions among them.
-ExtractIndex splitExtract(mlir::ImplicitLocOpBuilder &b,
-                          mlir::tensor::ExtractOp op, const Node &node,
-                          const BodyValues &known, unsigned lanes);
+/// `known`: values of the body, positions among them. `valueOf`: what a stride
+/// that differs between calls is, an i64.
+ExtractIndex
+splitExtract(mlir::ImplicitLocOpBuilder &b, mlir::tensor::ExtractOp op,
+             const Node &node, const BodyValues &known, unsigned lanes,
+             llvm::function_ref<mlir::Value(mlir::AffineExpr)> valueOf);
 
 /// A vector of what `load` reads at each lane of `offsets`.
 mlir::Value

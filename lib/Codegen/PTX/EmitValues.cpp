@@ -93,7 +93,9 @@ Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
   unsigned buffer =
       llvm::find(frame.inputs, op.getTensor()) - frame.inputs.begin();
   Value base = buffers[buffer];
-  ExtractIndex read = splitExtract(b, op, *node, body, lanes);
+  ExtractIndex read =
+      splitExtract(b, op, *node, body, lanes,
+                   [&](AffineExpr stride) { return bodyIndex(stride, u); });
   read.affine = simplify(read.affine, graph.sizes());
   LinearForm form = linearize(read.affine);
   bool onVector = onLanes(read.affine);

@@ -98,7 +98,9 @@ Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
   Type element = type.getElementType(), memory = memoryType(element);
   unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);
   Value base = buffers[llvm::find(inputs, op.getTensor()) - inputs.begin()];
-  ExtractIndex read = splitExtract(b, op, *node, body, lanes);
+  ExtractIndex read =
+      splitExtract(b, op, *node, body, lanes,
+                   [&](AffineExpr stride) { return bodyIndex(stride, u); });
   LinearForm form = linearize(read.affine);
   int64_t row = rowShift(form, u);
   bool onVector = onLanes(read.affine) && lanes > 1;

@@ -332,6 +332,8 @@ void Scalars::nativeType(PyTypeObject *type, const Call &call) {
   }
   if (type == &PyType_Type && call.args.size() == 1)
     return;
+  if (type == &PySlice_Type && !call.kwnames)
+    return; // it holds them, as one that `a:b` makes
   if (type == &PyRange_Type && makeRange(call))
     return;
   if (onlyWalks(type, call))

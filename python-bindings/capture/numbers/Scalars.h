@@ -136,8 +136,12 @@ public:
 
   //===--- Sizes (Sizes.cpp, SizeUses.cpp)
   //-------------------------------------===//
-  /// The attribute of a read of a tensor whose sizes are lifted, or nothing.
-  std::vector<int64_t> liftedSizes(const AccessPath &path, PyObject *tensor);
+  /// The dimensions of a tensor that was read whose sizes and strides differ
+  /// between calls.
+  struct LiftedDims {
+    std::vector<int64_t> sizes, strides;
+  };
+  LiftedDims liftedDims(const AccessPath &path, PyObject *tensor);
   /// Python reads an attribute of a tensor that may tell of its sizes.
   void attribute(PyObject *tensor, const char *name);
 

@@ -25,16 +25,21 @@ static const at::Tensor &unpack(PyObject *tensor) {
   return THPVariable_Unpack(tensor);
 }
 
-std::vector<int64_t> Scalars::liftedSizes(const AccessPath &path,
-                                          PyObject *tensor) {
-  std::vector<int64_t> dims;
+Scalars::LiftedDims Scalars::liftedDims(const AccessPath &path,
+                                        PyObject *tensor) {
+  LiftedDims lifted;
   if (!s.sizes.followed || !path)
-    return dims;
+    return lifted;
   const at::Tensor &t = unpack(tensor);
-  for (int64_t d = 0; d < t.dim(); ++d)
-    if (t.size(d) > 1 && isLifted(path.size(d)))
-      dims.push_back(d);
-  return dims;
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (t.size(d) < 2)
+      continue;
+    if (isLifted(path.size(d)))
+      lifted.sizes.push_back(d);
+    if (t.stride(d) > 1 && isLifted(path.stride(d)))
+      lifted.strides.push_back(d);
+  }
+  return lifted;
 }
 
 //===----------------------------------------------------------------------===//

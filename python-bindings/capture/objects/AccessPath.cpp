@@ -53,7 +53,8 @@ std::string AccessPath::text() const {
   };
   std::string text = root ? identity(root) : "#" + std::to_string(number);
   for (const Element &element : steps) {
-    static constexpr char kMarks[] = {'.', '~', ':', '[', '[', '^', '>', '$'};
+    static constexpr char kMarks[] = {'.', '~', ':', '[', '[',
+                                      '^', '>', '$', '%'};
     text += kMarks[size_t(element.step)];
     text += element.key            ? identity(element.key)
             : element.name.empty() ? std::to_string(element.index)
@@ -111,6 +112,7 @@ PyObject *AccessPath::follow(PyObject *holder, const Element &element) {
   case Step::Entry: // its key may be gone
   case Step::Field:
   case Step::Size:
+  case Step::Stride:
     return nullptr;
   }
   return nullptr;
@@ -243,7 +245,7 @@ PyGetSetDef getset[] = {
     {"argument", getArgument, nullptr,
      "Number of the argument that it begins at, or None.", nullptr},
     {"is_size", ask<&AccessPath::isSize>, nullptr,
-     "Whether it leads to a size of a tensor.", nullptr},
+     "Whether it leads to a size of a tensor, or to a stride.", nullptr},
     {"is_field", ask<&AccessPath::isField>, nullptr,
      "Whether it leads to a field of an iterator.", nullptr},
     {"is_position", ask<&AccessPath::isPosition>, nullptr,

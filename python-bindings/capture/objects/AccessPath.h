@@ -3,8 +3,8 @@
 //
 // An access path (the *source* of a guard) begins at an argument of the call or
 // at an object that is known by identity, and leads from holder to holder to a
-// number, a tensor or a size of one. Recorder, guards and the engine tell by
-// their paths which numbers differ between calls.
+// number, a tensor or a size or stride of one. Recorder, guards and the engine
+// tell by their paths which numbers differ between calls.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PYJIT_CAPTURE_ACCESSPATH_H
@@ -29,7 +29,8 @@ public:
     Entry, ///< `[key]`, of a dict, by a key that is known by identity
     Cell,  ///< the contents of a closure's cell
     Field, ///< what CPython keeps in C, of an iterator
-    Size   ///< of a tensor's dimension
+    Size,  ///< of a tensor's dimension
+    Stride ///< likewise, in elements
   };
 
   /// The path to nothing that has a name.
@@ -44,12 +45,14 @@ public:
   /// A dict's entry; `key` has to stay alive.
   AccessPath entry(PyObject *key) const;
   AccessPath size(int64_t dim) const { return then(Step::Size, dim); }
+  AccessPath stride(int64_t dim) const { return then(Step::Stride, dim); }
 
   bool empty() const { return number < 0 && !root; }
   explicit operator bool() const { return !empty(); }
   /// The argument that it begins at, or -1.
   int getArgument() const { return number; }
-  bool isSize() const { return endsWith(Step::Size); }
+  /// Whether it leads to a part of a tensor's layout: a size, or a stride.
+  bool isSize() const { return endsWith(Step::Size) || endsWith(Step::Stride); }
   bool isField() const { return endsWith(Step::Field); }
   bool isPosition() const {
     return isField() && steps.back().name == "position";
@@ -65,7 +68,8 @@ public:
   std::vector<AccessPath> seenFrom(const std::vector<PyObject *> &arguments,
                                    const std::vector<PyObject *> &values) const;
 
-  /// For readers: `#0.weight$1` (argument 0, an attribute, size 1).
+  /// For readers: `#0.weight$1` (argument 0, an attribute, size 1; `%` is a
+  /// stride).
   std::string text() const;
 
   bool operator==(const AccessPath &) const = default;

@@ -130,8 +130,9 @@ void ExternalReads::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
   if (!s.tensors->describe(tensor, get))
     return;
   get.param |= owner && owner->paramDict;
-  std::vector<int64_t> lifted = s.scalars.liftedSizes(path, tensor);
-  get.liftSizes = view(lifted);
+  Scalars::LiftedDims lifted = s.scalars.liftedDims(path, tensor);
+  get.liftSizes = view(lifted.sizes);
+  get.liftStrides = view(lifted.strides);
   PyjitValue value = s.add(get);
   if (node && node->external)
     return s.addSame(value, node->value);

@@ -494,6 +494,15 @@ refgraph.trace @f {
 
 // -----
 
+refgraph.trace @f {
+  %e = refgraph.external
+  // expected-error @+1 {{lifts stride 1 of}}
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_strides = array<i64: 1>} : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.leave %e : !refgraph.obj<"external">
+}
+
+// -----
+
 // expected-error @+1 {{expected sums and products of symbols and constants}}
 refgraph.graph @f(%x: !refgraph.tensor<[s0 floordiv 2], [1], f32, "cpu">) {
   refgraph.yield

@@ -243,3 +243,36 @@ refgraph.trace @behind_a_branch {
   %y = refgraph.tensor_op "aten::mul.Tensor"(%r, wrapped(%n)) : (!M, !refgraph.obj<"int">) -> !M
   refgraph.leave %y : !M
 }
+
+// -----
+
+// Rows that lie further apart than they are long: no size says how far, so the
+// stride is a symbol, and stays larger than a row. The lesser size is the one
+// that is a symbol: it is at least 2, and its elements follow one another.
+// CHECK-LABEL: refgraph.trace @between
+// CHECK:         %[[X:.*]] = refgraph.get {{.*}} : !refgraph.tensor<[4, s0 + 1], [s1, 1], f32, "cpu">
+// CHECK:         %[[W:.*]] = refgraph.stride %[[X]][0] is(6)
+// CHECK:         %[[N:.*]] = refgraph.size %[[X]][1] is(5)
+// CHECK:         "aten::slice.Tensor"({{.*}} -> !refgraph.tensor<[4, s0], [s1, 1], f32, "cpu">
+// CHECK:         "aten::clone"
+// CHECK:         "aten::_unsafe_view"({{.*}} -> !refgraph.tensor<[s0 * 4], [1], f32, "cpu">
+// CHECK:         %[[THREE:.*]] = refgraph.constant 3
+// CHECK:         refgraph.compare "ge"(%[[N]], %[[THREE]]) is true
+// CHECK:         %[[LESS:.*]] = refgraph.arith "add"(%[[N]], %{{.*}}) is(4)
+// CHECK:         refgraph.symbol 0 is %[[LESS]]
+// CHECK:         refgraph.symbol 1 is %[[W]]
+// CHECK-NOT:     refgraph.compare "eq"
+// SPECIALIZED:           refgraph.leave %{{.*}} : !refgraph.tensor<[16], [1], f32, "cpu">
+// TSSA-LABEL:  func.func @between(
+// TSSA-SAME:     tensor<4x?xf32, #tssa.layout<[4, s0 + 1], [s1, 1]>>
+// TSSA-SAME:     attributes {pyjit.symbols = [array<i64: 2, -1>, array<i64: 1, -1>]}
+!Z = !refgraph.tensor<[4, 5], [6, 1], f32, "cpu">
+!C = !refgraph.tensor<[4, 4], [6, 1], f32, "cpu">
+!R = !refgraph.tensor<[16], [1], f32, "cpu">
+refgraph.trace @between {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 1>, lift_strides = array<i64: 0>} : !Z
+  %c = refgraph.tensor_op "aten::slice.Tensor"(%x, 1 : i64, 0 : i64, -1 : i64, 1 : i64) aliases [0] : (!Z) -> !C
+  %r = refgraph.tensor_op "aten::reshape"(%c, [-1 : i64]) : (!C) -> !R
+  refgraph.leave %r : !R
+}

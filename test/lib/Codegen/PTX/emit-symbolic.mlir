@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --ptx-emit-kernels | FileCheck %s
+// RUN: pyjit-opt %s --ptx-emit-kernels | FileCheck %s --check-prefix=PICKED
 
 #id = affine_map<(d0, d1) -> (d0, d1)>
 
@@ -45,4 +46,25 @@ func.func @on_device(%x: tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) -> t
     linalg.yield %t : f32
   } -> tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
   return %r : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+}
+
+// Rows that an index picks in a table whose width is the call's.
+// PICKED-LABEL: func.func private @picked(
+// PICKED-SAME: pyjit.reads_symbols
+// PICKED-LABEL: func.func @copy_picked(
+// PICKED: %[[ROW:.*]] = llvm.load {{.*}} -> i64
+// PICKED: arith.muli %[[ROW]], %{{.*}} : i64
+!table = tensor<8x?xf32, #tssa.layout<[8, s0], [s0, 1]>>
+!picked = tensor<4x?xf32, #tssa.layout<[4, s0], [s0, 1]>>
+func.func private @picked(%t: !table, %i: tensor<4xi64>) -> !picked attributes {pyjit.kernel} {
+  %e = tssa.empty : !picked
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+      ins(%i : tensor<4xi64>) outs(%e : !picked) {
+  ^bb0(%n: i64, %o: f32):
+    %row = arith.index_cast %n : i64 to index
+    %column = linalg.index 1 : index
+    %v = tensor.extract %t[%row, %column] : !table
+    linalg.yield %v : f32
+  } -> !picked
+  return %0 : !picked
 }

@@ -54,3 +54,28 @@ func.func private @rows(%x: !x) -> !y attributes {pyjit.kernel} {
   } -> !y
   return %0 : !y
 }
+
+// -----
+
+// Rows that an index picks in a table whose width is the call's: the stride is
+// a factor like any other, and a row is still read by vectors.
+// CODE: func.func private @picked
+// CODE-SAME: pyjit.reads_symbols
+// CODE: %[[WIDTH:.*]] = llvm.load {{.*}} -> i64
+// CODE: %[[ROW:.*]] = llvm.load {{.*}} -> i64
+// CODE: arith.muli %[[ROW]], %[[WIDTH]]
+// CODE: llvm.load {{.*}} -> vector<8xf32>
+!t = tensor<8x?xf32, #tssa.layout<[8, s0], [s0, 1]>>
+!r = tensor<4x?xf32, #tssa.layout<[4, s0], [s0, 1]>>
+func.func private @picked(%t: !t, %i: tensor<4xi64>) -> !r attributes {pyjit.kernel} {
+  %e = tssa.empty : !r
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+      ins(%i : tensor<4xi64>) outs(%e : !r) {
+  ^bb0(%n: i64, %o: f32):
+    %row = arith.index_cast %n : i64 to index
+    %column = linalg.index 1 : index
+    %v = tensor.extract %t[%row, %column] : !t
+    linalg.yield %v : f32
+  } -> !r
+  return %0 : !r
+}
