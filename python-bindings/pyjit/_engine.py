@@ -167,7 +167,7 @@ class Engine:
         self._hits_before = -1
         # With fullgraph: why a call was no whole graph, by its modes.
         self._not_whole: dict[tuple, Reason] = {}
-        self.limit_reached = False
+        self._limit_reached = False
         # Hits of specializations (None: of the function) that pyjit.explain made.
         self.uncounted: collections.Counter[Any] = collections.Counter()
 
@@ -241,9 +241,11 @@ class Engine:
 
     def _reach_limit(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """So many specializations are kept, and the next call meets none of them."""
-        if self.limit_reached:
+        if self._limit_reached:
             return
-        self.limit_reached = True
+        self._limit_reached = True
+        if self.modules:
+            self.modules.few = True
         limit = self.settings.recompile_limit
         self.misses.add(self, args, kwargs)
         differs = self.misses.most_frequent()

@@ -30,6 +30,8 @@ class CompiledModules:
     def __init__(self, root: Engine) -> None:
         self._root = root
         self.calls = _C.ModuleCalls(self._begin, WARM_SECONDS)
+        # Little is to be won by many specializations: the function has reached its limit of them.
+        self.few = False
         _C.follow_module_calls(torch.nn.Module.__call__)
 
     def _begin(self, module: torch.nn.Module) -> Any:
@@ -42,11 +44,6 @@ class CompiledModules:
         settings = dataclasses.replace(root.settings, name=None, fallback="ignore")
         return type(root)(module, settings, modules=self).compiled
 
-    @property
-    def few(self) -> bool:
-        """Whether little is to be won by specializations: the function has reached its limit of them."""
-        return self._root.limit_reached
-
     def engines(self) -> list[Engine]:
         """Those of modules, but for the function's own."""
         found = (compiled.engine for compiled in self.calls.compiled)
@@ -55,4 +52,5 @@ class CompiledModules:
     def clear(self) -> None:
         """Forgets all modules."""
         self.calls.clear()
+        self.few = False
         self.calls.warm_seconds = WARM_SECONDS
