@@ -385,7 +385,7 @@ LogicalResult SegmentComposer::bind(GetOp get, Value value) {
       auto type = ObjType::get(get.getContext(), "type");
       auto check =
           GetOp::create(*reads, get.getLoc(), type, value, Selector::type);
-      check.setExactTypeAttr(get.getExactTypeAttr());
+      check.setIdentityAttr(get.getExactTypeAttr());
       note(check);
     }
   } else {
