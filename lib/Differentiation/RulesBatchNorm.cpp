@@ -27,11 +27,10 @@ LogicalResult gradient_rules::BatchNormTraining(Adjoint &a) {
     return success();
   Value input = a.tensor(0), weight = a.tensor(1), bias = a.tensor(2);
   bool wanted[] = {a.wants(0u), weight && a.wants(1), bias && a.wants(2)};
-  auto perChannel = RankedTensorType::get({typeOf(input).getDimSize(1)},
-                                          typeOf(weight ? weight
-                                                 : bias ? bias
-                                                        : input)
-                                              .getElementType());
+  Type element = typeOf(weight ? weight : bias ? bias : input).getElementType();
+  // As many as there are means: channels may differ between calls.
+  RankedTensorType perChannel =
+      gradientTypeOf(typeOf(Value(a.call.getResult(1))).clone(element));
   ValueRange gradients = build.callAll(
       operators::aten::native_batch_norm_backward,
       {a.gradient(), input, build.optional(weight), build.none(),

@@ -240,7 +240,8 @@ Shapes refgraph::inferShapes(const SizeCall &call) {
   if (!rule)
     return std::nullopt;
   ArrayRef<int64_t> written = call.op.getMutates();
-  if (written.empty()) {
+  // A batch norm writes its statistics, which keep their sizes.
+  if (written.empty() || rule == size_rules::batchNormTraining) {
     Shapes shapes = rule(call);
     if (!shapes || shapes->size() != call.op.getNumFresh())
       return std::nullopt;
