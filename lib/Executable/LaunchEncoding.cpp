@@ -3,6 +3,7 @@
 
 #include "pyjit/Executable/LaunchEncoding.h"
 #include "dialects/pyjit/IR/Attributes.h"
+#include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorNames.h"
 
 #include "LaunchEncoder.h"
@@ -135,6 +136,9 @@ LogicalResult LaunchEncoder::encodeCall(tssa::AtenOp op) {
   for (Value result : fresh)
     if (failed(addSlot(result, rt::SlotKind::Result)))
       return failure();
+  if (!fresh.empty() &&
+      operators::lookupFacts(op.getOverload()).lastResultOpaque)
+    blob.slots[slotOf[fresh.back()]].flags |= rt::kSlotOpaque;
   SmallVector<uint32_t> operands;
   for (Value operand : op.getOperands())
     operands.push_back(slotOf.lookup(operand));

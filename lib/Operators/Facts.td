@@ -39,6 +39,7 @@ defvar likes = All<["empty_like", "full_like", "new_empty", "new_empty_strided",
                # ["prims::full_like.*"];
 def : MakesTensor<likes>;
 def : Overwrites<0, likes>;
+def : LastResultOpaque<All<["mkldnn_rnn_layer"]>.Of>;
 // Random fills: functional, or on a copy.
 def : Overwrites<0, All<["fill", "zero", "copy", "normal_functional", "uniform",
                          "normal_", "uniform_", "bernoulli_", "random_",

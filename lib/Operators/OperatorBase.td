@@ -268,6 +268,9 @@ class Allocates<list<string> operators> : Flag<operators>;
 /// The result is a new tensor, whatever the operands are; of the first one only
 /// type and shape are asked for.
 class MakesTensor<list<string> operators> : Flag<operators>;
+/// The last result is memory that only the operator's backward looks into: how
+/// large it is the library knows.
+class LastResultOpaque<list<string> operators> : Flag<operators>;
 /// Does not read what operand number `operand` holds: the call asks for its type
 /// only, or overwrites it whole.
 class Overwrites<int operand, list<string> operators> : Fact<operators> {

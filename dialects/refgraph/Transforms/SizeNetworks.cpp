@@ -223,8 +223,10 @@ Shapes size_rules::rnnLayer(const SizeCall &c) {
       shapes.push_back(fresh({x->sizes[0], x->sizes[1], *hidden}));
     else if ((r == 1 || r == 2) && rank == 2)
       shapes.push_back(fresh(r == 1 ? h->sizes : cell->sizes));
-    else if (r == 3 && rank == 1 && c.resultType(r).getShape()[0] == 0)
-      shapes.push_back(fresh({SizePolynomial(0)})); // no workspace
+    else if (r == 3 && rank == 1 && c.op.getResult(r).use_empty())
+      // What the backward needs; of what size is the library's own business
+      // (`LastResultOpaque`).
+      shapes.push_back(fresh({SizePolynomial(c.resultType(r).getShape()[0])}));
     else
       return std::nullopt;
   }
