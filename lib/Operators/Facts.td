@@ -301,7 +301,8 @@ def : PartSizes<"Einsum", One<["einsum"]>.Of>;
 def : PartSizes<"NllLoss", One<["nll_loss_nd"]>.Of>;
 def : PartSizes<"CrossEntropy", One<["cross_entropy_loss"]>.Of>;
 def : PartSizes<"Chunk", One<["chunk", "unsafe_chunk"]>.Of>;
-def : PartSizes<"BroadcastTensors", One<["broadcast_tensors"]>.Of>;
+def : PartSizes<"BroadcastTensors", One<["broadcast_tensors",
+                                         "cosine_similarity"]>.Of>;
 def : PartSizes<"Meshgrid", One<["meshgrid", "meshgrid.indexing"]>.Of>;
 def : PartSizes<"Outer", One<["outer", "ger"]>.Of>;
 def : PartSizes<"RepeatInterleave", One<["repeat_interleave.self_int"]>.Of>;
@@ -323,6 +324,7 @@ def : Resizes<All<["_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa_backward",
                    "upsample_bilinear2d_backward", "upsample_linear1d",
                    "upsample_linear1d_backward", "upsample_nearest1d",
                    "upsample_nearest1d_backward", "upsample_nearest2d",
+def : PartSizes<"Cross", One<["cross"]>.Of>;
                    "upsample_nearest2d_backward", "upsample_nearest3d",
                    "upsample_nearest3d_backward", "upsample_trilinear3d",
                    "upsample_trilinear3d_backward"]>.Of>;

@@ -237,8 +237,12 @@ bool Composites::describe(Composite &composite,
     return false;
   case PyjitPartSizesTransparent:
     return true;
-  case PyjitPartSizesEinsum: // of one tensor: sums and diagonals
-    return composite.tensors.size() == 1;
+  case PyjitPartSizesEinsum:
+    // Of nothing it makes zeros.
+    return std::none_of(composite.tensors.begin(), composite.tensors.end(),
+                        [](const at::Tensor &t) { return t.numel() == 0; });
+  case PyjitPartSizesCross: // else of the first dimension that is three
+    return inputs.size() > 2 && inputs[2].isInt();
   case PyjitPartSizesAttention:
     return describeAttention(composite, inputs);
   case PyjitPartSizesNllLoss:
@@ -389,6 +393,13 @@ PyjitAttribute Composites::list(const std::string &name,
                                 const std::vector<c10::IValue> &inputs,
                                 TensorOpArguments &arguments) {
   std::vector<int64_t> values = inputs[1].toIntVector();
+  if (running.back().facts.partSizes == PyjitPartSizesEinsum &&
+      (name == operators::aten::reshape || name == operators::aten::view)) {
+    if (auto match = regroup(name, inputs[0].toTensor(), values))
+      return write(*match, arguments);
+    specializeRunning();
+    return nullptr;
+  }
   bool several;
   if (const Numbers *match = findList(values, several))
     return write(*match, arguments);

@@ -19,6 +19,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +74,9 @@ private:
     /// What it gives to its parts: lists, and numbers.
     std::vector<Numbers> lists;
     Numbers numbers;
+    /// Of the last two operands that an `einsum` made matrices of, the
+    /// dimensions in each of their three.
+    std::vector<std::array<Numbers, 3>> matrices;
     bool repeats = false;     ///< it widens by what it was told to
     bool specialized = false; ///< its sizes keep their values
   };
@@ -99,6 +104,10 @@ private:
   /// null: there is none, or (`several`) which of them it is is not known.
   const Numbers *findList(const std::vector<int64_t> &values,
                           bool &several) const;
+  /// What a part of an `einsum` shows `self` in.
+  std::optional<Numbers> regroup(const std::string &name,
+                                 const at::Tensor &self,
+                                 const std::vector<int64_t> &values);
   PyjitAttribute list(const std::string &name,
                       const std::vector<c10::IValue> &inputs,
                       TensorOpArguments &arguments);
