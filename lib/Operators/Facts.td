@@ -123,14 +123,16 @@ def : WholeView<wholeViews>;
 
 // As the first operand. (Overloads of these names that have an expression over
 // each element are pointwise.)
-def : SizeRule<"Same", All<["_softmax", "softmax", "log_softmax", "_log_softmax",
-                            "_safe_softmax", "clone", "contiguous", "_to_copy", "to", "dropout",
+def : SizeRule<"Same", All<["_softmax", "softmax", "log_softmax",
+                            "_log_softmax", "_safe_softmax", "clone",
+                            "contiguous", "_to_copy", "to", "dropout",
                             "native_dropout", "cumsum", "cumprod", "flip",
                             "roll", "sort", "argsort", "tril", "triu",
                             "zeros_like", "ones_like", "full_like",
                             "empty_like", "rand_like", "randn_like",
-                            "bernoulli", "scatter", "scatter_add",
-                            "scatter_reduce", "index_add", "index_copy",
+                            "randint_like", "_standard_gamma",
+                            "_sample_dirichlet", "poisson", "bernoulli",
+                            "scatter", "scatter_add", "scatter_reduce",
                             "index_fill", "index_put", "fill", "zero", "normal",
                             "uniform", "exponential", "logcumsumexp", "cummax",
                             "cummin", "bucketize"]>.Of>;
@@ -138,9 +140,17 @@ def : SizeRule<"Reduction", All<["median", "nanmedian", "mode", "kthvalue", "sum
                                  "mean", "prod", "amax", "amin", "max", "min",
                                  "all", "any", "argmax", "argmin", "logsumexp",
                                  "var", "std", "var_mean", "std_mean", "norm",
-                                 "linalg_vector_norm"]>.Of>;
+                                 "linalg_vector_norm", "_is_all_true"]>.Of>;
+// Also special functions that a library computes.
 def : SizeRule<"Pointwise", All<["_prelu_kernel", "where", "copy", "masked_fill",
-                                 "lerp"]>.Of>;
+                                 "lerp", "logit", "logaddexp", "logaddexp2",
+                                 "lgamma", "digamma", "polygamma", "erfinv",
+                                 "i0", "special_i0e", "special_i1",
+                                 "special_i1e", "special_entr", "special_ndtri",
+                                 "special_log_ndtr", "special_erfcx", "igamma",
+                                 "igammac", "frac", "xlogy", "special_xlog1py",
+                                 "sinc"]>.Of>;
+def : SizeRule<"Cross", All<["linalg_cross"]>.Of>;
 def : SizeRule<"LogSigmoid", All<["log_sigmoid_forward"]>.Of>;
 def : SizeRule<"Searched", All<["searchsorted"]>.Of>;
 def : SizeRule<"Rot90", All<["rot90"]>.Of>;
@@ -228,10 +238,13 @@ def : SizeRule<"Repeat", All<["repeat"]>.Of>;
 def : SizeRule<"Pad", All<["constant_pad_nd"]>.Of>;
 def : SizeRule<"Gather", All<["gather"]>.Of>;
 def : SizeRule<"IndexSelect", All<["index_select"]>.Of>;
+def : SizeRule<"IndexedRows", All<["index_add", "index_copy"]>.Of>;
 def : SizeRule<"Index", All<["index"]>.Of>;
 def : SizeRule<"Factory", All<["zeros", "ones", "full", "empty", "rand", "randn",
-                               "new_zeros", "new_ones", "new_full",
+                               "randint", "new_zeros", "new_ones", "new_full",
                                "new_empty"]>.Of>;
+def : SizeRule<"Randperm", All<["randperm"]>.Of>;
+def : SizeRule<"Multinomial", All<["multinomial"]>.Of>;
 def : SizeRule<"Arange", All<["arange"]>.Of>;
 def : SizeRule<"Linspace", All<["linspace"]>.Of>;
 def : SizeRule<"Eye", All<["eye"]>.Of>;
@@ -288,12 +301,17 @@ def : PartSizes<"Transparent",
          "pad", "pairwise_distance", "poisson_nll_loss", "prelu",
          "promote_types", "ravel", "relu6", "relu6_", "result_type",
          "rnn_relu_cell", "rnn_tanh_cell", "rrelu", "rrelu_", "selu", "selu_",
-         "softmax", "split", "square", "std", "std_mean", "subtract",
-         "swapaxes", "swapdims", "tile", "to",
-         "triplet_margin_loss", "true_divide", "type_as", "upsample_bicubic2d",
-         "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d",
-         "upsample_nearest2d", "upsample_nearest3d", "upsample_trilinear3d",
-         "var", "var_mean", "vstack", "where"]>.Of>;
+         "softmax", "special_digamma", "special_erf", "special_erfc",
+         "special_erfinv", "special_exp2", "special_expit", "special_expm1",
+         "special_gammaln", "special_i0", "special_log1p",
+         "special_log_softmax", "special_logit", "special_logsumexp",
+         "special_ndtr", "special_psi", "special_sinc", "special_softmax",
+         "special_xlogy", "split", "square", "std", "std_mean", "subtract",
+         "swapaxes", "swapdims", "tile", "to", "triplet_margin_loss",
+         "true_divide", "type_as", "upsample_bicubic2d", "upsample_bilinear2d",
+         "upsample_linear1d", "upsample_nearest1d", "upsample_nearest2d",
+         "upsample_nearest3d", "upsample_trilinear3d", "var", "var_mean",
+         "vstack", "where"]>.Of>;
 // Those of a packed sequence follow how long its parts are.
 def : PartSizes<"Transparent", One<["lstm.input", "gru.input", "rnn_tanh.input",
                                     "rnn_relu.input"]>.Of>;
@@ -306,6 +324,7 @@ def : PartSizes<"BroadcastTensors", One<["broadcast_tensors",
 def : PartSizes<"Meshgrid", One<["meshgrid", "meshgrid.indexing"]>.Of>;
 def : PartSizes<"Outer", One<["outer", "ger"]>.Of>;
 def : PartSizes<"RepeatInterleave", One<["repeat_interleave.self_int"]>.Of>;
+def : PartSizes<"Cross", One<["cross"]>.Of>;
 def : PartSizes<"Diff", One<["diff"]>.Of>;
 def : PartSizes<"InstanceNorm", One<["instance_norm"]>.Of>;
 def : PartSizes<"Tensordot", One<["tensordot"]>.Of>;
@@ -324,10 +343,17 @@ def : Resizes<All<["_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa_backward",
                    "upsample_bilinear2d_backward", "upsample_linear1d",
                    "upsample_linear1d_backward", "upsample_nearest1d",
                    "upsample_nearest1d_backward", "upsample_nearest2d",
-def : PartSizes<"Cross", One<["cross"]>.Of>;
                    "upsample_nearest2d_backward", "upsample_nearest3d",
                    "upsample_nearest3d_backward", "upsample_trilinear3d",
                    "upsample_trilinear3d_backward"]>.Of>;
+defvar resizes = ["_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa",
+                  "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
+                  "_upsample_nearest_exact3d", "upsample_bicubic2d",
+                  "upsample_bilinear2d", "upsample_linear1d",
+                  "upsample_nearest1d", "upsample_nearest2d",
+                  "upsample_nearest3d", "upsample_trilinear3d"];
+def : HandsOnSizes<One<!foreach(name, resizes, name # ".vec")>.Of>;
+def : TakesSizes<One<resizes>.Of>;
 def : TakesSizesAsPart<All<["expand", "view", "reshape", "_unsafe_view", "repeat",
                             "unflatten"]>.Of>;
 
@@ -383,12 +409,12 @@ def : TakesFloatsOnly<All<["pow", "pow_"]>.Of # ["prims::pow"]>;
 def : TakesFloats<All<["bernoulli", "bernoulli_", "normal", "normal_",
                        "uniform_", "exponential_"]>.Of>;
 def : TakesSizes<All<["view", "reshape", "expand", "repeat", "zeros", "ones",
-                      "empty", "full", "rand", "randn", "new_zeros", "new_ones",
-                      "new_full", "new_empty", "unflatten", "split_with_sizes",
-                      "constant_pad_nd"]>.Of>;
+                      "empty", "full", "rand", "randn", "randint", "new_zeros",
+                      "new_ones", "new_full", "new_empty", "unflatten",
+                      "split_with_sizes", "constant_pad_nd"]>.Of>;
 def : TakesSizes<["prims::empty", "prims::full", "prims::reshape"]>;
-def : TakesInts<All<["arange", "topk", "split", "one_hot", "linspace",
-                     "eye"]>.Of>;
+def : TakesInts<All<["arange", "topk", "split", "one_hot", "linspace", "eye",
+                     "randint", "randperm", "multinomial"]>.Of>;
 def : PythonName<"sub", All<["rsub"]>.Of>;
 def : PythonName<"split", All<["split_with_sizes"]>.Of>;
 def : PythonName<"pad", All<["constant_pad_nd"]>.Of>;

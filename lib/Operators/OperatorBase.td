@@ -354,6 +354,8 @@ class SavesViews<string rule, list<string> operators>
 class PartSizes<string rule, list<string> operators> : Choice<rule, operators>;
 /// New sizes are the old ones times factors.
 class Resizes<list<string> operators> : Flag<operators>;
+/// A composite that hands a list of sizes on to its one part as it was given.
+class HandsOnSizes<list<string> operators> : Flag<operators>;
 /// A part of composites that is given a list of computed sizes.
 class TakesSizesAsPart<list<string> operators> : Flag<operators>;
 /// Answers about metadata, which the tensor's guard covers. Any other operator

@@ -320,7 +320,8 @@ def : Op<"aten::amin", (ReduceMin $self, $dim)>;
 def : Op<"aten::max", (ReduceMax $self, (Every))>;
 def : Op<"aten::min", (ReduceMin $self, (Every))>;
 def : Op<"aten::any", (ReduceAny (Bool (Raw $self)), (Every)), "Self", "Stated">;
-def : Op<"aten::all", (ReduceAll (Bool (Raw $self)), (Every)), "Self", "Stated">;
+foreach name = ["all", "_is_all_true"] in
+  def : Op<"aten::" # name, (ReduceAll (Bool (Raw $self)), (Every)), "Self", "Stated">;
 foreach ov = ["dim", "dims"] in {
   def : Op<"aten::any." # ov, (ReduceAny (Bool (Raw $self)), $dim), "Self", "Stated">;
   def : Op<"aten::all." # ov, (ReduceAll (Bool (Raw $self)), $dim), "Self", "Stated">;

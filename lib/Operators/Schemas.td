@@ -32,6 +32,8 @@ def : Schema<"aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt l
 def : Schema<"aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor">;
 def : Schema<"aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)">;
 def : Schema<"aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor">;
+def : Schema<"aten::_is_all_true(Tensor self) -> Tensor">;
+def : Schema<"aten::_is_any_true(Tensor self) -> Tensor">;
 def : Schema<"aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)">;
 def : Schema<"aten::_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)">;
 def : Schema<"aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)">;
@@ -50,6 +52,7 @@ def : Schema<"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor">;
 def : Schema<"aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)">;
 def : Schema<"aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)">;
 def : Schema<"aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor">;
+def : Schema<"aten::_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor", "Random">;
 def : Schema<"aten::_scaled_dot_product_cudnn_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> (Tensor output, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor philox_seed, Tensor philox_offset, Tensor debug_attn_mask)", "Random">;
 def : Schema<"aten::_scaled_dot_product_cudnn_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, Tensor attn_bias, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, *, float? scale=None) -> (Tensor, Tensor, Tensor)", "Random">;
 def : Schema<"aten::_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0., bool is_causal=False, *, float? scale=None) -> (Tensor output, Tensor log_sumexp, Tensor philox_seed, Tensor philox_offset)", "Random">;
@@ -58,6 +61,7 @@ def : Schema<"aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Te
 def : Schema<"aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)">;
 def : Schema<"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor">;
 def : Schema<"aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor">;
+def : Schema<"aten::_standard_gamma(Tensor self, Generator? generator=None) -> Tensor", "Random">;
 def : Schema<"aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor">;
 def : Schema<"aten::_transformer_encoder_layer_fwd(Tensor src, int embed_dim, int num_heads, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, bool use_gelu, bool norm_first, float eps, Tensor norm_weight_1, Tensor norm_bias_1, Tensor norm_weight_2, Tensor norm_bias_2, Tensor ffn_weight_1, Tensor ffn_bias_1, Tensor ffn_weight_2, Tensor ffn_bias_2, Tensor? mask=None, int? mask_type=None) -> Tensor">;
 def : Schema<"aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor">;
@@ -645,6 +649,7 @@ def : Schema<"aten::pad(Tensor self, SymInt[] pad, str mode=\"constant\", float?
 def : Schema<"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)">;
 def : Schema<"aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor">;
 def : Schema<"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor">;
+def : Schema<"aten::poisson(Tensor self, Generator? generator=None) -> Tensor", "Random">;
 def : Schema<"aten::polar(Tensor abs, Tensor angle) -> Tensor">;
 def : Schema<"aten::polygamma(int n, Tensor self) -> Tensor">;
 def : Schema<"aten::polygamma_(Tensor(a!) self, int n) -> Tensor(a!)">;
@@ -668,6 +673,12 @@ def : Schema<"aten::randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, 
 def : Schema<"aten::randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", "Random">;
 def : Schema<"aten::randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", "Random">;
 def : Schema<"aten::randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", "Random">;
+def : Schema<"aten::randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", "Random">;
+def : Schema<"aten::randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", "Random">;
+def : Schema<"aten::randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", "Random">;
+def : Schema<"aten::randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", "Random">;
+def : Schema<"aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", "Random">;
+def : Schema<"aten::randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", "Random">;
 def : Schema<"aten::randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", "Random">;
 def : Schema<"aten::randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", "Random">;
 def : Schema<"aten::randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", "Random">;

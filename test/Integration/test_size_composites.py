@@ -68,6 +68,8 @@ BATCHED: dict[str, tuple[Any, Make]] = {
         lambda x, y: [t * 2 for t in torch.broadcast_tensors(x[:, None], y)],
         pairs,
     ),
+    "cosine of one": (lambda x, y: F.cosine_similarity(x, y[:1]), pairs),
+    "widened": (lambda x, y: F.cosine_similarity(x[:, None], y[None], dim=-1), pairs),
     "l1": (F.l1_loss, pairs),
     "cross entropy": (F.cross_entropy, classes),
     "cross entropy, none": (
@@ -202,8 +204,6 @@ def test_batches_and_lengths(name: str) -> None:
 PINNED: dict[str, tuple[Any, Make]] = {
     "quantile": (lambda x: torch.quantile(x, 0.5, dim=0), rows),
     "covariance": (lambda x: torch.cov(x.T), rows),
-    "cosine of one": (lambda x, y: F.cosine_similarity(x, y[:1]), pairs),
-    "widened": (lambda x, y: F.cosine_similarity(x[:, None], y[None], dim=-1), pairs),
     "cross entropy of sequences": (
         F.cross_entropy,
         lambda b, n: (R(b, 10, n), torch.randint(0, 10, (b, n))),

@@ -115,6 +115,23 @@ Shapes size_rules::indexSelect(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
+/// Rows of `source` go to rows of the first operand: an index for each.
+Shapes size_rules::indexedRows(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor(), *index = c.tensor("index"),
+                      *source = c.tensor("source");
+  if (!self || !index || !source || self->rank() == 0 || index->rank() > 1 ||
+      source->rank() != self->rank())
+    return std::nullopt;
+  auto dim = c.dim("dim", self->rank());
+  if (!dim)
+    return std::nullopt;
+  for (unsigned i = 0; i < self->rank(); ++i)
+    if (!c.facts.requireEqual(i == *dim ? index->numElements() : self->sizes[i],
+                              source->sizes[i]))
+      return std::nullopt;
+  return allResults(c, self->sizes);
+}
+
 /// The last dimension, on the diagonal of the last two.
 Shapes size_rules::diagEmbed(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
@@ -213,6 +230,28 @@ Shapes size_rules::eye(const SizeCall &c) {
       (columns && !c.facts.requireNotNegative(*columns)))
     return std::nullopt;
   return allResults(c, {*rows, columns.value_or(*rows)});
+}
+
+Shapes size_rules::randperm(const SizeCall &c) {
+  auto count = c.size("n");
+  if (!count || !c.facts.requireNotNegative(*count))
+    return std::nullopt;
+  return allResults(c, {*count});
+}
+
+/// Of each row, or of one alone, as many as were asked for: no more than there
+/// are, where none is drawn twice.
+Shapes size_rules::multinomial(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor();
+  auto count = c.size("num_samples");
+  if (!self || !count || self->rank() == 0)
+    return std::nullopt;
+  if (!c.isTrue("replacement") &&
+      !c.facts.requireNotNegative(self->sizes.back() - *count))
+    return std::nullopt;
+  SizePolynomials sizes = self->sizes;
+  sizes.back() = *count;
+  return allResults(c, sizes);
 }
 
 //===----------------------------------------------------------------------===//

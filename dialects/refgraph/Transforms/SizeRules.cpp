@@ -70,6 +70,18 @@ Shapes size_rules::same(const SizeCall &c) {
   return allResults(c, tensors[0]->sizes);
 }
 
+/// Of vectors of three along one dimension.
+Shapes size_rules::cross(const SizeCall &c) {
+  Shapes shapes = pointwise(c);
+  if (!shapes || shapes->size() != 1)
+    return std::nullopt;
+  const SizePolynomials &sizes = shapes->front().sizes;
+  auto dim = c.dim("dim", sizes.size(), -1);
+  if (!dim || !c.facts.requireEqual(sizes[*dim], SizePolynomial(3)))
+    return std::nullopt;
+  return shapes;
+}
+
 /// Losses: of each element, or of all.
 Shapes size_rules::loss(const SizeCall &c) {
   auto reduction = c.integer("reduction");
@@ -253,6 +265,8 @@ Shapes refgraph::inferShapes(const SizeCall &call) {
     return std::nullopt;
   if (rule == size_rules::same)
     return SymbolicShapes();
+  if (rule == size_rules::indexedRows)
+    return rule(call);
   if (rule != size_rules::pointwise)
     return std::nullopt;
   SizePolynomials sizes = call.allTensors()[0]->sizes;

@@ -289,6 +289,14 @@ Shapes size_rules::expand(const SizeCall &c) {
   shown.offset = self->offset;
   shown.sizes.resize(sizes->size());
   shown.strides.resize(sizes->size());
+  if (self->rank() == 0) { // all strides are zero, as in ATen
+    for (auto [i, size] : llvm::enumerate(*sizes)) {
+      if (!c.facts.requireNotNegative(size))
+        return std::nullopt;
+      shown.sizes[i] = size;
+    }
+    return one(shown);
+  }
   for (unsigned i = sizes->size(); i-- > 0;) {
     bool isNew = i < ahead;
     SizePolynomial size = isNew ? SizePolynomial(1) : self->sizes[i - ahead];

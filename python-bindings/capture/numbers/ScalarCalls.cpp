@@ -254,8 +254,8 @@ void Scalars::native(const Call &call, const char *name) {
     numbers &= isNumber(argument);
   }
   static const std::set<std::string> factories = {
-      "full",  "zeros",  "ones", "empty",    "rand",
-      "randn", "arange", "eye",  "linspace", "normal"};
+      "full",   "zeros", "ones",     "empty",  "rand",    "randn",
+      "arange", "eye",   "linspace", "normal", "randint", "randperm"};
   if (onlyMoves(name, call)) {
     // Keys are looked at, and what `update` iterates over.
     if (!std::strcmp(name, "get") && call.args.size() > 1)
@@ -296,9 +296,10 @@ void Scalars::native(const Call &call, const char *name) {
 /// Hands out what lists and tuples hold, and looks at none of it.
 static bool onlyWalks(PyTypeObject *type, const Call &call) {
   auto isSequence = [](PyObject *o) {
-    return PyTuple_CheckExact(o) || PyList_CheckExact(o);
+    return PyTuple_CheckExact(o) || PyList_CheckExact(o) || isTorchSize(o) ||
+           Py_TYPE(o) == &PyReversed_Type || Py_TYPE(o) == &PyListRevIter_Type;
   };
-  if (type == &PyEnum_Type)
+  if (type == &PyEnum_Type || type == &PyReversed_Type)
     return call.args.size() == 1 && isSequence(call.args[0]);
   return type == &PyZip_Type &&
          std::all_of(call.args.begin(),
@@ -338,7 +339,9 @@ void Scalars::nativeType(PyTypeObject *type, const Call &call) {
     return;
   if (onlyWalks(type, call))
     return;
-  if ((type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type) &&
+  bool makesSize = !std::strcmp(type->tp_name, "torch.Size");
+  if ((type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type ||
+       makesSize) &&
       !call.args.empty() &&
       (PyTuple_CheckExact(call.args[0]) || PyList_CheckExact(call.args[0]) ||
        PyDict_CheckExact(call.args[0]) || isTorchSize(call.args[0]))) {

@@ -154,8 +154,9 @@ beginComposite(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
     return nullptr;
   }
   // A constant margin is handed on as it was given.
-  if (OperatorUse *use = recording.scalars.use();
-      use && name != pyjit::operators::aten::pad) {
+  bool handsOn = name == pyjit::operators::aten::pad ||
+                 (facts.handsOnSizes && inputs[1].isIntList());
+  if (OperatorUse *use = recording.scalars.use(); use && !handsOn) {
     HoldLock lock;
     use->composite |= !followRate(recording, facts, handle.schema(), inputs);
   }
