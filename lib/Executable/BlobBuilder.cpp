@@ -280,7 +280,7 @@ LogicalResult BlobBuilder::addArgument(Operation *op, Attribute arg,
     return success();
   }
   if (AffineExpr size = operators::getSizeArgument(arg)) {
-    patch(rt::PatchKind::Int, ints.size() + 1, size);
+    patch(rt::PatchKind::Argument, ints.size() + 1, size);
     return put(rt::ArgTag::Int, 0);
   }
   if (auto text = dyn_cast<StringAttr>(arg))

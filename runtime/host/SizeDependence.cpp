@@ -13,6 +13,7 @@ SizeDependence::SizeDependence(const Program &form)
     const int64_t *patch = form.ints() + h.patchTable + 3 * uint64_t(i);
     switch (static_cast<PatchKind>(patch[0])) {
     case PatchKind::Int:
+    case PatchKind::Argument:
       words[patch[1]] = true;
       break;
     case PatchKind::SlotBytes:

@@ -91,17 +91,19 @@ bool Program::fill(const int64_t *symbols, const int64_t *capacity,
       last.of = of;
       last.fits = evaluate(patch[2], of, last.value);
     }
-    // All of them count something; grains are quotients of what may be 0.
+    // Grains are quotients of what may be 0.
     int64_t value = last.value;
     if (!last.fits) {
       if (kind != PatchKind::KernelGrain)
         return fail(error, "a size of this call does not fit");
       value = 1;
     }
-    if (value < 0)
+    // All but arguments count something.
+    if (value < 0 && kind != PatchKind::Argument)
       return fail(error, "a size of this call is negative");
     switch (kind) {
     case PatchKind::Int:
+    case PatchKind::Argument:
       ints[patch[1]] = value;
       break;
     case PatchKind::SlotBytes:

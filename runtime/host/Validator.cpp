@@ -277,6 +277,7 @@ bool Validator::checkPatches() {
     uint64_t limit = 1;
     switch (static_cast<PatchKind>(patch[0])) {
     case PatchKind::Int:
+    case PatchKind::Argument:
       limit = h.ints;
       break;
     case PatchKind::SlotBytes:

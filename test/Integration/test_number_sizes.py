@@ -8,7 +8,7 @@ from typing import Any
 import pyjit
 import pytest
 import torch
-from Integration.harness import Compile, Steps, scenario, values
+from Integration.harness import Compile, Raised, Steps, attempt, scenario, values
 
 _BUFFER = values(2, 20, 4)
 
@@ -33,6 +33,49 @@ def test_argument(use: str) -> None:
             assert (want.shape, want.stride()) == (have.shape, have.stride())
             torch.testing.assert_close(have, want)
     assert pyjit.stats(fast)["hits"] >= 5
+
+
+# What each gives for n, and whether all n have one specialization.
+_NEGATIVE = {
+    "linspace": (lambda x, n: torch.linspace(0, -n, 3) + x.sum(), True),
+    "arange": (lambda x, n: torch.arange(-n, 0) * x.sum(), True),
+    "full": (lambda x, n: torch.full((3,), -n) * x.sum(), True),
+    "to the end": (lambda x, n: x[-n:] * 2, True),
+    "from the end": (lambda x, n: x[:-n] * 2, True),
+    "both from the end": (lambda x, n: x[-n:-1] * 2, True),
+    "an element from the end": (lambda x, n: x[-n] * 2, True),
+    "columns": (lambda x, n: x[:, -n:].sum(1), True),
+    "less than a size": (lambda x, n: x[n - 9 :] * 2, True),
+    "roll": (lambda x, n: torch.roll(x, -n, 0) * 2, False),
+    "pad": (lambda x, n: torch.nn.functional.pad(x, (0, 0, 1 - n, 0)) * 2, False),
+    "written": (lambda x, n: _with_zeros(x, n), True),
+}
+
+
+def _with_zeros(x: torch.Tensor, n: int) -> torch.Tensor:
+    y = x.clone()
+    y[-n:] = 0
+    return y
+
+
+@pytest.mark.parametrize("use", _NEGATIVE)
+def test_negative_numbers(use: str) -> None:
+    """A number of an operator may be less than nothing, where a size may not: no launch raises."""
+    f, lifted = _NEGATIVE[use]
+    fast = pyjit.compile(f)
+    with torch.no_grad():
+        for n in (3, 5, 4, 6, 7, 2, 8, 3, 1, 0, -1, -3, 4, 5, 6):
+            x = values(9, 9, seed=n + 3)
+            want, have = attempt(f, x, n), attempt(fast, x, n)
+            if isinstance(want, Raised):
+                assert isinstance(have, Raised) and have.type is want.type
+                continue
+            assert (want.shape, want.stride()) == (have.shape, have.stride())
+            torch.testing.assert_close(have, want)
+    stats = pyjit.stats(fast)
+    told = stats["reasons"] + stats["fixed_sizes"]
+    assert not [line for line in told if "raised" in line or "no rule" in line], told
+    assert not lifted or stats["hits"] >= 7
 
 
 @pytest.mark.parametrize("rows", [20, 32, 40])

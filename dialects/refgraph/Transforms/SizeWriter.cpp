@@ -247,9 +247,10 @@ Attribute SizeLifter::fold(Attribute arg, OperandRange operands, unsigned &next,
 }
 
 /// Where a part of a dimension begins, counted from the front: from the end it
-/// would depend on what the dimension's size is.
+/// would depend on what the dimension's size is, and nothing else says that a
+/// number which differs between calls (`x[-n:]`) counts from there.
 void SizeLifter::writeStart(TensorOp call) {
-  if (call.getNumFresh() != 1 || !shapes[call.getInputs()[0]].isSymbolic())
+  if (call.getNumFresh() != 1)
     return;
   const auto *info = operators::lookupOperator(call.getOverload());
   auto start = shapes[call.getResult(0)].start;
@@ -262,6 +263,9 @@ void SizeLifter::writeStart(TensorOp call) {
     return;
   SizePolynomial at = renumber(solver.resolve(*start));
   SmallVector<Attribute> args(call.getArgs().getValue());
+  if (!shapes[call.getInputs()[0]].isSymbolic() &&
+      !operators::getSizeArgument(args[argument]))
+    return;
   if (auto known = at.getConstant())
     args[argument] = builder.getI64IntegerAttr(*known);
   else

@@ -22,7 +22,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 10;
+inline constexpr uint32_t kLaunchVersion = 11;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -69,7 +69,7 @@ struct Header {
 
 /// What an expression over symbols gives a value to.
 enum class PatchKind : int64_t {
-  Int,         ///< a word of `ints`: a size, a stride, an offset, an argument
+  Int,         ///< a word of `ints`: a size, a stride, an offset
   SlotBytes,   ///< of a slot
   SlotPlace,   ///< of a slot in the arena
   KernelWork,  ///< of a kernel
@@ -77,6 +77,8 @@ enum class PatchKind : int64_t {
   ArenaBytes,
   KernelBlocks, ///< of a kernel: the first number of its grid
   SavedBytes,
+  Argument, ///< a word of `ints`: an int that a vendor call is given. It may
+            ///< be negative: the operator says which numbers it takes
 };
 
 /// An expression: int64 words in postfix order.

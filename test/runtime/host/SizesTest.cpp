@@ -121,6 +121,31 @@ TEST(Sizes, BuffersStayWhereTheCapacityPutsThem) {
   EXPECT_EQ(special.slots()[kSecond].place, 5u * 256);
 }
 
+/// The first patch of a kind that is a word's.
+int64_t *patchOf(Parts &parts, PatchKind kind, int64_t word) {
+  for (uint32_t i = 0; i < parts.header.patches; ++i)
+    if (int64_t *patch = &parts.ints[parts.header.patchTable + 3 * uint64_t(i)];
+        patch[0] == int64_t(kind) && patch[1] == word)
+      return patch;
+  return nullptr;
+}
+
+TEST(Sizes, ArgumentsMayBeNegative) {
+  int64_t symbol = 0; // the view's place is -1 then
+  Parts parts = symbolic();
+  uint32_t place = parts.steps[1].c;
+  Program special;
+  std::string error;
+  EXPECT_FALSE(load(parts).specialize(&symbol, special, error));
+  EXPECT_NE(error.find("negative"), std::string::npos) << error;
+  // The same word as a call's argument, of which a view knows nothing.
+  parts.steps.erase(parts.steps.begin() + 1);
+  patchOf(parts, PatchKind::Int, place)[0] = int64_t(PatchKind::Argument);
+  Program form = load(parts);
+  ASSERT_TRUE(form.specialize(&symbol, special, error)) << error;
+  EXPECT_EQ(special.ints()[place], -1);
+}
+
 TEST(Sizes, WhatHasNoRoomIsTold) {
   Program form = load(symbolic());
   int64_t capacity = 64;

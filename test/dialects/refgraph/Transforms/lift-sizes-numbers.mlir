@@ -2,6 +2,8 @@
 // RUN: pyjit-opt %s --refgraph-lift-sizes | FileCheck %s
 // RUN: pyjit-opt %s --refgraph-lift-sizes --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph | FileCheck %s --check-prefix=SPECIALIZATION
 
+// CHECK: #[[START:.*]] = affine_map<()[s0] -> (-s0 + 20)>
+
 // Python's arithmetic and its branches; a quotient of a size
 // is a symbol of its own, given to the graph as a number.
 // CHECK-LABEL: refgraph.trace @arithmetic
@@ -64,4 +66,19 @@ refgraph.trace @one_row {
   %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, size(%n), size(%m), 1 : i64) aliases [0] {offsets = array<i64: 56>} : (!L, !I, !I) -> !R
   %r = refgraph.tensor_op "aten::neg"(%v) : (!R) -> !R
   refgraph.leave %r : !R
+}
+
+// `x[-n:]`: a beginning that counts from the end is written from the front, of
+// a fixed dimension, too.
+// CHECK-LABEL: refgraph.trace @from_the_end
+// CHECK:         "aten::slice.Tensor"(%{{.*}}, 0 : i64, #[[START]], 9223372036854775807 : i64, 1 : i64) aliases [0] {{.*}} -> !refgraph.tensor<[s0, 8], [8, 1], f32, "cpu">
+!Z = !refgraph.tensor<[3, 8], [8, 1], f32, "cpu">
+refgraph.trace @from_the_end {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) : !L
+  %n = refgraph.get %e arg(1, "n") type(4) equals(3) {lift} : !I
+  %m = refgraph.arith "neg"(%n) is(-3) : (!I) -> !I
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, size(%m), 9223372036854775807 : i64, 1 : i64) aliases [0] {offsets = array<i64: 136>} : (!L, !I) -> !Z
+  %r = refgraph.tensor_op "aten::neg"(%v) : (!Z) -> !Z
+  refgraph.leave %r : !Z
 }
