@@ -13,6 +13,8 @@
 #include "breaks/Run.h"
 #include "tensors/Tensors.h"
 
+#include <algorithm>
+
 using namespace pyjit::capture;
 
 //===----------------------------------------------------------------------===//
@@ -173,6 +175,39 @@ static std::pair<PyCodeObject *, int> siteOf(const ShadowFrame &frame) {
   return {origin.code, frame.offset - origin.shift};
 }
 
+/// Whether a generator runs within the instruction of a graph break, which
+/// cannot be handed on: `all(g.isfinite().all() for g in gradients)`.
+static bool isInGenerator(const Recording &recording, const FrameState &at) {
+  const auto &frames = recording.tracker.frames;
+  return std::any_of(frames.begin() + at.frame + 1, frames.end(),
+                     [](const ShadowFrame &frame) {
+                       return pyjitFrameIsGenerator(frame.frame);
+                     });
+}
+
+/// A generator that the call has made and that runs now, in such an
+/// instruction.
+static PyObject *runningGenerator(const Recording &recording,
+                                  const FrameState &at) {
+  const auto &frames = recording.tracker.frames;
+  auto runs = [&](PyObject *generator) {
+    PyObject *code = reinterpret_cast<PyObject *>(
+        PyGen_GetCode(reinterpret_cast<PyGenObject *>(generator)));
+    bool found =
+        std::any_of(frames.begin() + at.frame + 1, frames.end(),
+                    [&](const ShadowFrame &frame) {
+                      return reinterpret_cast<PyObject *>(frame.code) == code &&
+                             pyjitFrameIsGenerator(frame.frame);
+                    });
+    Py_DECREF(code);
+    return found;
+  };
+  for (const auto &[object, site] : recording.breaks.allocationSites)
+    if (PyGen_CheckExact(object) && runs(object))
+      return object;
+  return nullptr;
+}
+
 /// A backward needs what segments in front of branches have computed: next
 /// time, they are one recording.
 void Run::learnOneWay() {
@@ -261,15 +296,20 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     int gradMode = -1; // what the call has made of it
     recording->tensors->stateChange(&gradMode);
     goesThrough = within &&
-                  (recording->tensors->gradientFlows() || gradMode == 0) &&
+                  (recording->tensors->gradientFlows() || gradMode == 0 ||
+                   isInGenerator(*recording, states.back())) &&
                   !recording->checkpoint.repeats() &&
                   !recording->transforms.isActive() && !known.count(site);
     if (goesThrough)
       learnOneWay();
   }
   if (within) {
-    if (!goesThrough)
+    if (!goesThrough) {
       learn(states.back(), why);
+      // In front of the instruction it could not be handed on either.
+      recording->breaks.refused = runningGenerator(*recording, states.back());
+      learnAllocation(*recording, states);
+    }
     noteReason();
   } else if (recording->escape.leaveAtGraphBreak(states)) {
     add(*recording, makeGraphBreak(why, states));

@@ -119,6 +119,11 @@ ResultKind mutateFrom(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+ResultKind listExtend(Recording &s, const Call &c) {
+  s.now.movesYields = c.args.size() == 2 && PyGen_CheckExact(c.args[1]);
+  return mutateFrom(s, c);
+}
+
 ResultKind setUpdate(Recording &s, const Call &c) {
   mutate(s, c);
   for (size_t i = 1; i < c.args.size(); ++i)
@@ -228,7 +233,7 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
   for (const char *name : {"insert", "pop", "reverse", "clear"})
     t.add(("builtins:list." + std::string(name)).c_str(), mutate);
   t.add("builtins:list.append", listAppend);
-  t.add("builtins:list.extend", mutateFrom);
+  t.add("builtins:list.extend", listExtend);
   t.add("builtins:list.remove", mutateHashing);
   t.add("builtins:list.index", searching);
   t.add("builtins:list.count", searching);

@@ -96,6 +96,12 @@ ResultKind pyjit::capture::nativeShallow(Recording &s, const Call &call) {
   return ResultKind::FreshTuples;
 }
 
+/// `list(xs)`, `tuple(xs)`.
+static ResultKind nativeSequence(Recording &s, const Call &c) {
+  s.now.movesYields = c.args.size() == 1 && PyGen_CheckExact(c.args[0]);
+  return nativeShallow(s, c);
+}
+
 ResultKind pyjit::capture::nativeNothing(Recording &, const Call &) {
   return ResultKind::Fresh;
 }
@@ -631,8 +637,8 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.addType(&PyFloat_Type, nativeNumber);
   t.addType(&PyComplex_Type, nativeNumber);
   t.addType(&PyBool_Type, nativeBool);
-  t.addType(&PyTuple_Type, nativeShallow);
-  t.addType(&PyList_Type, nativeShallow);
+  t.addType(&PyTuple_Type, nativeSequence);
+  t.addType(&PyList_Type, nativeSequence);
   t.addType(&PySet_Type, nativeSet);
   t.addType(&PyFrozenSet_Type, nativeSet);
   t.addType(&PyDict_Type, nativeDictType);

@@ -299,6 +299,10 @@ ResultKind minMax(Recording &s, const Call &c) {
     return ResultKind::Known;
   std::vector<PyObject *> sources(c.args.begin(), c.args.begin() + n);
   order(s, keyOf(c), sources, n > 1);
+  if (n == 1 && PyGen_CheckExact(sources[0]) && !keyOf(c))
+    s.scalars.bestOfYields(isNamed(c.callable, {"max"})
+                               ? pyjit::rt::Arith::Max
+                               : pyjit::rt::Arith::Min);
   return n == 1 && makesTuples(sources[0]) ? ResultKind::FreshTuples
                                            : ResultKind::Known;
 }

@@ -28,6 +28,7 @@ struct InstructionContext {
   bool truthOfYields = false; ///< of what a generator yields
   bool sumsYields = false;    ///< likewise
   bool looksAtYields = false; ///< likewise: hashes or compares them
+  bool movesYields = false;   ///< likewise: hands them on, and does no more
   /// It hashes tensors: `Tensor.__hash__` may ask for `id()`.
   bool hashing = false;
   PyObject *dataOf = nullptr;   ///< it reads `.data` of this tensor

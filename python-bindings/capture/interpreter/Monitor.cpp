@@ -51,6 +51,7 @@ bool Recording::finishInstruction(const Instruction &next, int offset,
   shadow.context.instantiating = nullptr;
   shadow.context.truthOfYields = shadow.context.hashing = false;
   shadow.context.sumsYields = shadow.context.looksAtYields = false;
+  shadow.context.movesYields = false;
   if (shadow.context.tensorOf && !completed)
     scalars.specialize(shadow.context.tensorOf);
   if (shadow.context.runsEngine)

@@ -232,7 +232,10 @@ ResultKind matchClass(const Op &o) {
 }
 
 ResultKind iterate(const Op &o) { return o.s.containers.iterate(o.peek(1)); }
-ResultKind nextOf(const Op &o) { return o.s.containers.next(o.peek(1)); }
+ResultKind nextOf(const Op &o) {
+  o.s.now.movesYields = PyGen_CheckExact(o.peek(1));
+  return o.s.containers.next(o.peek(1));
+}
 
 ResultKind unpackSequence(const Op &o) {
   size_t before = o.s.scalars.pendingReads();
@@ -331,6 +334,7 @@ ResultKind listExtend(const Op &o) {
   PyObject *from = o.peek(1);
   ownBegun(o, o.in.arg + 1);
   o.s.containers.iterate(from);
+  o.s.now.movesYields = PyGen_CheckExact(from);
   bool makesTuples = !PyList_Check(from) && !PyTuple_Check(from);
   return makesTuples && o.in.arg == 1 ? ResultKind::FreshTuples
                                       : ResultKind::Known;
@@ -383,7 +387,7 @@ ResultKind yieldValue(const Op &o) {
   // `all(f(x) for x in xs)`: C code looks at the truth of what is yielded.
   const auto &frames = o.s.tracker.frames;
   if (frames.size() > 1 && frames[frames.size() - 2].context.truthOfYields)
-    o.s.operators.truth(o.peek(1));
+    o.s.operators.truthAsValue(o.peek(1));
   // Its handlers run when the last reference goes, and the recorder's are more.
   if (o.s.tracker.info(o.code).isProtected(frames.back().offset) &&
       !(frames.size() > 1 && isContextManager(frames[frames.size() - 2])))
@@ -391,8 +395,7 @@ ResultKind yieldValue(const Op &o) {
                  "a generator that yields within `try` or `with`");
   if (frames.size() > 1 && frames[frames.size() - 2].context.looksAtYields)
     o.s.containers.lookInto(o.peek(1));
-  if (o.s.scalars.isSummed())
-    o.s.scalars.yielded(o.peek(1));
+  o.s.scalars.yielded(o.peek(1));
   return ResultKind::Known;
 }
 

@@ -269,7 +269,7 @@ void Scalars::specializeLookedAt(const Instruction &in) {
   case NumberUse::Elements:
     return specializeOperands(frame, in, in.arg);
   case NumberUse::Top:
-    if (in.op == YIELD_VALUE && isSummed())
+    if (in.op == YIELD_VALUE && (isSummed() || isMoved()))
       return;
     return specializeOperands(frame, in, 1);
   case NumberUse::TopTwo:

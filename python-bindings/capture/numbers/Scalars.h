@@ -22,6 +22,7 @@
 #include "pyjit-rt/ScalarMath.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -130,8 +131,9 @@ public:
   //===--- Sums (Sums.cpp)
   /// `sum()` of what the generator that runs in the running instruction yields.
   void sumYields(PyObject *start);
-  /// Whether the frame on top is that generator's.
-  bool isSummed() const;
+  /// Likewise `max()`, or `min()`.
+  void bestOfYields(rt::Arith function);
+  /// The frame on top yields it: to them, where it is that generator's.
   void yielded(PyObject *number);
 
   //===--- Sizes (Sizes.cpp, SizeUses.cpp)
@@ -175,13 +177,14 @@ private:
     bool ofSize = false;
   };
 
-  /// What a `sum()` has come to.
+  /// What a `sum()`, `max()` or `min()` has come to.
   struct Sum {
     PyjitFrame *frame;
-    PyObject *total;
+    PyObject *total; ///< of the two latter, null at first
     int floats = 0;
-    bool isOver = false;      ///< nobody can say what it comes to
-    PyObject *lost = nullptr; ///< what its additions rounded off
+    std::optional<rt::Arith> best = {}; ///< not the sum: Max or Min
+    bool isOver = false;                ///< nobody can say what it comes to
+    PyObject *lost = nullptr;           ///< what its additions rounded off
   };
 
   PyObject *track(PyObject *original, const rt::Number &number, int value,
@@ -200,6 +203,10 @@ private:
   bool sumList(const Call &call);
   std::vector<PyObject *> elementsOf(PyObject *sequence);
   void endSum(PyjitFrame *of);
+  /// Whether the frame on top is such a generator's.
+  bool isSummed() const;
+  /// Whether what it yields is handed on as it is: `list(f(x) for x in xs)`.
+  bool isMoved() const;
   PyObject *constant(long value);
   void beforeRanges(const Instruction &in);
   void nextOfRange(PyObject *iterator);

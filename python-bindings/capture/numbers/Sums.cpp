@@ -7,7 +7,7 @@
 //
 // `max()` and `min()` of numbers compare each with the best so far. Of floats
 // the specialization computes the best; else what each comparison came to is
-// guarded.
+// guarded (of what a generator yields: it keeps its value).
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,9 +52,12 @@ PyObject *Scalars::combine(rt::Arith function, PyObject *a, PyObject *b) {
 bool Scalars::addTo(Sum &sum, PyObject *number) {
   PyObject *total = nullptr, *lost = sum.lost;
   rt::Number addend;
-  if (!sum.isOver && asNumber(number, addend))
+  bool known = !sum.isOver && asNumber(number, addend);
+  if (known && sum.best && addend.isFloat && !isOfSize(number))
+    total = sum.total ? combine(*sum.best, sum.total, number) : number;
+  else if (known && !sum.best)
     total = combine(rt::Arith::Add, sum.total, number);
-  if (total && addend.isFloat && sum.floats > 0) {
+  if (total && !sum.best && addend.isFloat && sum.floats > 0) {
     lost = combine(rt::Arith::Lost, sum.total, number);
     if (lost && sum.lost)
       lost = combine(rt::Arith::Add, sum.lost, lost);
@@ -82,7 +85,7 @@ void Scalars::leaveSum(const Sum &sum) {
   if (sum.isOver)
     return;
   PyObject *total = sum.total;
-  if (sum.floats > 2)
+  if (!sum.best && sum.floats > 2)
     total = combine(rt::Arith::Regain, total, sum.lost);
   if (!total) {
     specializeDeep(sum.total);
@@ -213,12 +216,27 @@ void Scalars::sumYields(PyObject *start) {
   s.now.sumsYields = true;
 }
 
+/// `max(f(x) for x in xs)`.
+void Scalars::bestOfYields(rt::Arith function) {
+  endSum(frame);
+  sums.push_back({frame, nullptr});
+  sums.back().best = function;
+  s.now.sumsYields = true;
+}
+
+bool Scalars::isMoved() const {
+  const auto &frames = s.tracker.frames;
+  return frames.size() > 1 && frames[frames.size() - 2].context.movesYields;
+}
+
 bool Scalars::isSummed() const {
   const auto &frames = s.tracker.frames;
   return frames.size() > 1 && frames[frames.size() - 2].context.sumsYields;
 }
 
 void Scalars::yielded(PyObject *number) {
+  if (!isSummed())
+    return;
   const auto &frames = s.tracker.frames;
   for (Sum &sum : sums)
     if (sum.frame == frames[frames.size() - 2].frame) {
