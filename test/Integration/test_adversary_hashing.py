@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from Integration.harness import ANY, Compile, Steps, attempt, module_of, tell, values
+from Integration.harness import (
+    ANY,
+    Compile,
+    Steps,
+    attempt,
+    module_of,
+    scenario,
+    tell,
+    values,
+)
 
 _MODULE = """
 import collections, functools, itertools, operator
@@ -118,3 +127,38 @@ def test_keys_that_cannot_be_hashed(keyed: str) -> None:
             yield attempt(f, values(4), key)
 
     tell(story, captured=False, graph_breaks=ANY)
+
+
+@scenario(captured="late", graph_breaks=ANY)
+def test_set_display_around_a_graph_break(compile: Compile) -> Steps:
+    """A set that a graph break hands on, half made: its tensors are known by identity, and read by a path behind it."""
+    ts = [values(2, seed=k) for k in range(3)]
+
+    def asked(x: torch.Tensor) -> Any:
+        s = {x, *ts}
+        return any(x is t for t in ts), len(s)
+
+    def computed(x: torch.Tensor) -> Any:
+        s = {x, *ts}
+        return ts[0] * 2 + x, len(s), sum(t for t in ts)
+
+    def contained(x: torch.Tensor) -> Any:
+        s = {x, *ts}
+        return x in s, [t + 1 for t in ts if t in s]
+
+    def emptied(x: torch.Tensor) -> Any:
+        s = {ts[0]}
+        s.update(ts)
+        s.clear()
+        return [t + 1 for t in ts], len(s), x * 2
+
+    fast = [compile(f) for f in (asked, computed, contained, emptied)]
+    for turn in range(16):
+        if turn == 9:
+            ts[1] = values(2, seed=9)
+        if turn == 12:
+            ts[0].data = ts[0].data.double()
+        if turn == 14:
+            ts[0].data = ts[0].data.float()
+        x = ts[turn % 3] if turn % 3 else values(2, seed=turn)
+        yield [f(x) for f in fast]

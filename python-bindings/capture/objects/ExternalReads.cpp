@@ -134,9 +134,13 @@ void ExternalReads::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
   get.liftSizes = view(lifted.sizes);
   get.liftStrides = view(lifted.strides);
   PyjitValue value = s.add(get);
-  if (node && node->external)
+  if (node && node->external && node->value >= 0)
     return s.addSame(value, node->value);
-  node = s.objects.allocated(tensor);
+  // Known by identity alone so far: an element of a set.
+  if (node && node->external)
+    s.addSame(s.objects.ssa(node), value);
+  else
+    node = s.objects.allocated(tensor);
   node->external = node->typeRead = true;
   node->value = value;
   s.tensors->bindExternal(tensor, value);
