@@ -3,6 +3,7 @@
 
 #include "Adjoint.h"
 
+#include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
@@ -102,6 +103,27 @@ LogicalResult gradient_rules::Repeat(Adjoint &a) {
   return success();
 }
 
+/// By as much the other way: of widths that differ between calls it is not
+/// known which of them pad and which cut off.
+static LogicalResult padBack(Adjoint &a, ArrayAttr amounts) {
+  MLIRContext *context = amounts.getContext();
+  SmallVector<Attribute> back;
+  for (Attribute amount : amounts) {
+    AffineExpr size = operators::getSizeArgument(amount);
+    auto number = dyn_cast<IntegerAttr>(amount);
+    if (!size && !number)
+      return a.refuse("its width differs between calls");
+    back.push_back(number ? a.build.integer(-number.getInt())
+                          : operators::makeSizeArgument(
+                                (Size(0) - Size(size)).toExpr(context)));
+  }
+  a.give(0, a.build.call(operators::aten::constant_pad_nd,
+                         {a.gradient(), a.build.list(back), a.build.number(0)},
+                         rowMajorType(tssa::getSizes(typeOf(a.tensor(0))),
+                                      typeOf(a.gradient()).getElementType())));
+  return success();
+}
+
 /// The inner part. A negative number cuts off, and its derivative pads.
 LogicalResult gradient_rules::Pad(Adjoint &a) {
   auto amounts = dyn_cast_or_null<ArrayAttr>(a.constant(1));
@@ -109,6 +131,8 @@ LogicalResult gradient_rules::Pad(Adjoint &a) {
   Value gradient = a.gradient();
   if (!amounts)
     return a.refuse("its width differs between calls");
+  if (operators::hasSizeArgument(amounts))
+    return padBack(a, amounts);
   SmallVector<Attribute> cut;
   bool cuts = false;
   for (size_t i = 0; i < amounts.size(); i += 2) {

@@ -49,6 +49,8 @@ class AccessPath:
         """Of the call's argument with this number."""
     def size(self, dim: int, /) -> AccessPath:
         """Of the tensor's size."""
+    def item(self, index: int, /) -> AccessPath:
+        """Of an element of the tuple or list."""
     def field(self, name: str, /) -> AccessPath:
         """Of 'next' or 'left' of a range's iterator."""
     def seen_from(self, arguments: tuple, values: tuple, /) -> set[AccessPath]:

@@ -25,6 +25,8 @@ _FREE = 2
 """Runs in vain before any has to be paid for: what the first one learns may help the second."""
 FREE_MADE = 8
 """Runs that made specializations before any has to be paid for, as many as ``torch.compile`` makes in all."""
+FREE_SECONDS = 10.0
+"""Likewise in time: about what the first call of ``torch.compile`` takes."""
 FEW_MADE = 2
 """Likewise of modules in calls of a function that has reached its limit: what varies there varies in them."""
 _MOST_UNSEEN = 64
@@ -40,7 +42,9 @@ class _Account:
         self.made = 0
         """Runs that made specializations,"""
         self.made_since = -math.inf
-        """and when the latest of them began."""
+        """when the latest of them began,"""
+        self.spent = 0.0
+        """and how many seconds they took."""
         self.wait = 0.0
         """Seconds of eager calls until the next run."""
         self.unseen = 0
@@ -75,6 +79,11 @@ class Backoff:
         account = self._accounts.get(reason)
         return account is None or account.wait <= 0
 
+    def is_paid_for(self, reason: Hashable) -> bool:
+        """Whether the next run waits because those before made specializations enough."""
+        account = self._accounts.get(reason)
+        return account is not None and account.made > 0 and not account.in_vain
+
     def observed_in_vain(self, reason: Hashable, start: float) -> None:
         """A run that began at ``start`` came to nothing."""
         account = self._account(reason)
@@ -90,10 +99,15 @@ class Backoff:
         account = self._account(reason)
         account.in_vain = account.unseen = 0
         account.shortest = math.inf
-        account.made += account.made_since != start  # one for each place in a loop
-        account.made_since = start
-        over = account.made > self.free
-        account.wait = max(self.clock() - start, 0.0) if over else 0.0
+        taken = max(self.clock() - start, 0.0)
+        if account.made_since != start:  # else of another place in a loop
+            account.made += 1
+            account.spent += taken
+            account.made_since = start
+        over = account.made > self.free or (
+            account.spent > FREE_SECONDS and self.free < math.inf
+        )
+        account.wait = taken if over else 0.0
 
     def give_up(self, reason: Hashable) -> None:
         """No run for this reason any more."""

@@ -18,6 +18,8 @@ from pyjit._C import AccessPath, ArgumentKind, iterator_position
 # Specializations of a continuation that differ in what came of comparing a number.
 MAX_OUTCOMES = 4
 
+# Containers of numbers that a continuation may be given.
+_TUPLES = (tuple, torch.Size)
 _VALUES = (ArgumentKind.VALUE, ArgumentKind.RESULT, ArgumentKind.LIFTED)
 
 
@@ -49,7 +51,7 @@ def _numbers_in(value: Any) -> Any:
     """What a tuple or a slice (an index, say) holds, if that is numbers; None for all else."""
     if type(value) is slice:
         return _numbers_in((value.start, value.stop, value.step))
-    if type(value) is not tuple:
+    if type(value) not in _TUPLES:
         return value if isinstance(value, int | float) else None
     return tuple(_numbers_in(element) for element in value)
 
@@ -257,7 +259,7 @@ class DynamicNumbers:
             self._marks[place, i] = now
             if kind == ArgumentKind.RANGE:
                 self._learn_range(i, path, missed, specializations)
-            elif kind == ArgumentKind.OBJECT and type(value) in (tuple, slice):
+            elif kind == ArgumentKind.OBJECT and type(value) in (*_TUPLES, slice):
                 self._learn_tuple(i, place, value, missed, specializations)
             elif kind != ArgumentKind.WALK:
                 self._learn_value(
@@ -290,8 +292,14 @@ class DynamicNumbers:
     def _learn_tuple(
         self, i: int, place: tuple, value: Any, missed: bool, specializations: int
     ) -> None:
-        """Numbers in it that a specialization takes as inputs may be looked at all the same."""
+        """Numbers in it that a specialization takes as inputs may be looked at all the same. Those of a tensor's
+        shape that differ are inputs, for sizes are."""
         held = _numbers_in(value)
+        before = self._held.get((place, i))
+        if type(value) is torch.Size and before and len(before) == len(held):
+            path = AccessPath.of_argument(i)
+            differ = {path.item(d) for d, n in enumerate(held) if before[d] != n}
+            self.lifted |= differ - self.tried
         if missed and self._held.setdefault((place, i), held) != held:
             looked_at = any(
                 path.argument == i and path.begins_with_item for path in self._looked_at
@@ -342,7 +350,7 @@ class DynamicNumbers:
             and not isinstance(arguments.values[i], bool | None)
             and (
                 arguments.kinds[i] != ArgumentKind.OBJECT
-                or type(arguments.values[i]) in (tuple, slice)
+                or type(arguments.values[i]) in (*_TUPLES, slice)
             )
         )
         return unseen, {p for p in self.lifted if p.argument not in unseen}

@@ -168,6 +168,7 @@ class Engine:
         # With fullgraph: why a call was no whole graph, by its modes.
         self._not_whole: dict[tuple, Reason] = {}
         self._limit_reached = False
+        self._waits = False
         # Hits of specializations (None: of the function) that pyjit.explain made.
         self.uncounted: collections.Counter[Any] = collections.Counter()
 
@@ -190,6 +191,8 @@ class Engine:
         if refused := self._not_whole.get(modes):
             raise CaptureError(describe_refusal(self.name, refused))
         if not self.settings.fullgraph and not self._backoff.may_observe(modes):
+            if self._backoff.is_paid_for(modes) and not self._waits:
+                self._note_wait(args, kwargs)
             return self._answer_in_eager(modes, args, kwargs)
         if self._count_kinds() >= self.planner.room(self.settings.recompile_limit):
             self._reach_limit(args, kwargs)
@@ -238,6 +241,21 @@ class Engine:
         """Dumps have the inputs of the call that was recorded, as it leaves them."""
         if is_dumping():
             self._dumped = args, kwargs
+
+    def _note_wait(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """So many specializations are made that the next one has to be paid for."""
+        self._waits = True
+        self.misses.add(self, args, kwargs)
+        differs = self.misses.most_frequent()
+        self.note(
+            Reason(
+                ReasonKind.SPECIALIZATION_LIMIT,
+                f"{len(self.compiled.specializations)} specializations are made, and calls meet none of them; "
+                "a further one waits until such calls have taken in eager what one takes to make"
+                + (f"; what differs most often: {differs}" if differs else ""),
+                self.own_place(),
+            )
+        )
 
     def _reach_limit(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """So many specializations are kept, and the next call meets none of them."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from Integration.harness import values
+from pyjit._backoff import FREE_MADE
 from torch import nn
 
 pyjit = pytest.importorskip("pyjit", exc_type=ImportError)
@@ -273,13 +274,18 @@ def test_statistics() -> None:
 
 
 def test_specializations_are_limited_and_right() -> None:
-    f = pyjit.compile(lambda x, n: x * int(n))  # a text each: no number to lift
-    for _ in range(2):
-        for n in range(80):
-            assert torch.equal(f(values(4), str(n)), values(4) * n)
-    stats = pyjit.stats(f)
-    assert stats["specializations"] <= 64
-    assert any("limit" in str(reason) for reason in stats["reasons"])
+    # A text each: no number to lift.
+    for limit, most in ({"recompile_limit": 12}, 12), ({}, 16):
+        f = pyjit.compile(lambda x, n: x * int(n), options=limit)
+        for _ in range(2):
+            for n in range(80):
+                assert torch.equal(f(values(4), str(n)), values(4) * n)
+        stats = pyjit.stats(f)
+        assert FREE_MADE <= stats["specializations"] <= most
+        reached = "the limit of 12 specializations is reached"
+        waits = "a further one waits until such calls"
+        told = [str(reason) for reason in stats["reasons"]]
+        assert any((reached if limit else waits) in text for text in told)
 
 
 def test_disable() -> None:
@@ -460,3 +466,35 @@ def test_classes_of_compiled_modules_are_not_announced() -> None:
         torch.testing.assert_close(fast(x), module(x))
     assert told == before
     assert isinstance(fast, Doubled) and type(fast).__bases__ == (Doubled,)
+
+
+class Encoder(nn.Module):
+    """A method that is compiled by itself, and called by others that are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    @pyjit.compile
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x).relu()
+
+    @pyjit.compile
+    def loss(self, x: torch.Tensor) -> torch.Tensor:
+        return self.encode(x).sum() + Encoder.encode(self, x).sum()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.encode(x) * 2
+
+
+def test_compiled_methods_in_compiled_functions() -> None:
+    encoder = Encoder()
+    fast = pyjit.compile(encoder)
+    for seed in range(3):
+        x = values(3, 4, seed=seed)
+        plain = encoder.inner(x).relu()
+        torch.testing.assert_close(fast(x), plain * 2)
+        torch.testing.assert_close(encoder.loss(x), 2 * plain.sum())
+    for compiled in fast, Encoder.loss:
+        stats = pyjit.stats(compiled)
+        assert (stats["graphs"], stats["graph_breaks"]) == (1, 0), stats["reasons"]

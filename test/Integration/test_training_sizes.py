@@ -91,6 +91,27 @@ def handwritten_attention(m: Parts, x: torch.Tensor) -> torch.Tensor:
     return causal(y @ y.transpose(1, 2)) @ y
 
 
+def everywhere(mask: torch.Tensor) -> bool:
+    """As transformers asks whether a mask leaves anything out: one question behind another."""
+    if mask.all():
+        return True
+    return bool(mask[:, : mask.size(1)].all())
+
+
+def shape_behind_branches(
+    m: Parts, i: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    shape = i.size()
+    hidden = m.head(m.words(i.view(-1, shape[-1])))
+    bias = 0.0 if everywhere(mask) else mask[..., None] * 1.0
+    return (hidden + bias).view((-1, *shape[1:], 10))
+
+
+def contrasted(m: Parts, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    a, b = m.head(torch.cat([x, y])).chunk(2)
+    return F.cross_entropy(a @ b.t(), torch.arange(len(a)))
+
+
 PROGRAMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., tuple]]] = {
     "two parts of one batch": (
         lambda m, i, t: F.cross_entropy(m.head(m.words(i)).view(-1, 10), t.reshape(-1)),
@@ -155,6 +176,19 @@ PROGRAMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., tuple]]] = 
         lambda m, x, y: m.head(torch.cat([x, y]))[: len(x)],
         lambda b, n: (torch.randn(n, 8), torch.randn(b, 8)),
     ),
+    "pairs of batches": (
+        contrasted,
+        lambda b, n: (torch.randn(n, 8), torch.randn(n, 8)),
+    ),
+    "chunks": (lambda m, x: torch.cat(m.head(x).chunk(2, 1)[::-1], 1), features),
+    "padded to a multiple": (
+        lambda m, x: F.pad(m.head(x), (0, 0, 0, -x.size(1) % 4)),
+        features,
+    ),
+    "padded to the most": (
+        lambda m, x: F.pad(m.head(x), (0, 0, 0, 16 - x.size(1))),
+        features,
+    ),
     "rotated halves": (
         lambda m, x: torch.cat((-m.head(x)[..., 5:], m.head(x)[..., :5]), -1),
         features,
@@ -206,6 +240,17 @@ def test_one_graph_for_all_sizes(name: str) -> None:
     why = (stats["specialized_sizes"], stats["fixed_sizes"])
     assert stats["graphs"] <= MOST_GRAPHS, why
     assert stats["graph_breaks"] == 0
+
+
+def padded_tokens(batch: int, length: int) -> tuple[torch.Tensor, ...]:
+    rows = torch.arange(length, length - batch, -1)[:, None]
+    return torch.randint(30, (batch, length)), torch.arange(length)[None] < rows
+
+
+def test_a_shape_that_branches_on_data_leave_unread() -> None:
+    """It is followed through segments that only pass it on."""
+    stats = settles(shape_behind_branches, padded_tokens)
+    assert stats["misses"] <= 4, stats["specialized_sizes"]
 
 
 LAYOUTS: dict[str, Callable[[int, int], torch.Tensor]] = {

@@ -130,7 +130,8 @@ private:
   /// Of a run that begins at a continuation: what it is given.
   std::set<PyObject *> arguments;
   std::set<PyObject *> opaque; ///< passed through segments of this run unseen
-  /// Numbers that the segment before followed.
+  /// Numbers that segments before followed, up to the latest that looked at
+  /// them.
   std::set<PyObject *> followed;
   bool followsSizes = false; ///< a segment did
   /// A segment that ended at a branch on data was recorded in this run, and so

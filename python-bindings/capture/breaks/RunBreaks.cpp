@@ -340,7 +340,10 @@ void Run::await(Recording &recording, const std::vector<FrameState> &states) {
   for (const auto &entry : recording.objects.unseen)
     if (opaque.insert(entry.first).second)
       kept.push_back(Py_NewRef(entry.first));
-  followed.clear();
+  // What it was given, and has only passed on, is followed on.
+  std::erase_if(followed, [&](PyObject *number) {
+    return recording.scalars.isTracked(number);
+  });
   for (PyObject *number : recording.scalars.followed()) {
     followed.insert(number);
     kept.push_back(Py_NewRef(number));

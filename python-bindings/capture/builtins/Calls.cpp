@@ -3,6 +3,7 @@
 
 #include "builtins/Natives.h"
 #include "objects/Bases.h"
+#include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
 #include <cstring>
@@ -385,7 +386,7 @@ ResultKind Calls::call(const Call &call, int depth) {
     s.end(ReasonKind::UnusualObject, "an unusual functools.partial");
     return ResultKind::Known;
   }
-  if (!std::strcmp(type->tp_name, "pyjit._C.CompiledFunction"))
+  if (isCompiledFunction(f))
     return callCompiled(s, call, depth);
   PyObject *method = s.attributes.special(f, "__call__");
   if (!method || Py_TYPE(method) == &PyWrapperDescr_Type)

@@ -191,6 +191,13 @@ PyObject *size(PyObject *self, PyObject *dim) {
   return PyErr_Occurred() ? nullptr : wrapAccessPath(pathOf(self).size(index));
 }
 
+PyObject *item(PyObject *self, PyObject *number) {
+  int64_t index = PyLong_AsLongLong(number);
+  return PyErr_Occurred()
+             ? nullptr
+             : wrapAccessPath(pathOf(self).then(AccessPath::Step::Item, index));
+}
+
 PyObject *field(PyObject *self, PyObject *name) {
   const char *text = PyUnicode_AsUTF8(name);
   return text ? wrapAccessPath(pathOf(self).then(AccessPath::Step::Field, text))
@@ -234,6 +241,7 @@ PyMethodDef methods[] = {
     {"of_argument", ofArgument, METH_O | METH_STATIC,
      "of_argument(number): of an argument of the call."},
     {"size", size, METH_O, "size(dim): of the tensor's size."},
+    {"item", item, METH_O, "item(index): of an element of the tuple or list."},
     {"field", field, METH_O,
      "field(name): of 'next' or 'left' of a range's iterator."},
     {"seen_from", seenFrom, METH_VARARGS,

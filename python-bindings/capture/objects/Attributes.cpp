@@ -130,9 +130,9 @@ static Attributes::Found classAttr(Recording &s, PyObject *object,
     if (kind == &PyClassMethodDescr_Type)
       return {Found::Fresh, found};
     if (!kind->tp_descr_get || PyFunction_Check(found) ||
-        kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type ||
-        isProperty(found) || kind == &PyGetSetDescr_Type ||
-        kind == &PyMemberDescr_Type)
+        isCompiledFunction(found) || kind == &PyMethodDescr_Type ||
+        kind == &PyWrapperDescr_Type || isProperty(found) ||
+        kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)
       return {Found::Value, found};
     PyObject *get = s.attributes.special(found, "__get__");
     if (get && PyFunction_Check(get))

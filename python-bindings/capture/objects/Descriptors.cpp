@@ -323,7 +323,7 @@ Found Attributes::throughDescriptor(PyObject *descr, PyObject *object,
       s.reads.readIndex(node, Select::Item, index, value);
     return {Found::Value, value};
   }
-  if (pyjitCache(descr)) // binds as a function does
+  if (pyjitCache(descr) || isCompiledFunction(descr)) // bind as functions do
     return {Found::Fresh, descr};
   PyObject *get = special(descr, "__get__");
   if (!get)

@@ -41,6 +41,10 @@ PyObject *keysInOrder(PyObject *dict);
 inline bool isTorchSize(PyObject *o) {
   return !std::strcmp(Py_TYPE(o)->tp_name, "torch.Size");
 }
+/// What `pyjit.compile` makes of a function: called, and bound, as it is.
+inline bool isCompiledFunction(PyObject *o) {
+  return !std::strcmp(Py_TYPE(o)->tp_name, "pyjit._C.CompiledFunction");
+}
 inline bool isDefaultDict(PyObject *o) {
   return !std::strcmp(Py_TYPE(o)->tp_name, "collections.defaultdict");
 }

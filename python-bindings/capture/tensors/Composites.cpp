@@ -63,7 +63,7 @@ int64_t Composites::evaluate(const Computed &number) {
   int64_t value = number.times;
   for (auto &[tensor, dim] : number.sizes)
     value *= tensor.size(dim);
-  return value + number.plus;
+  return (value + number.plus) / number.by;
 }
 
 std::vector<int64_t> Composites::evaluate(const Numbers &list) {
@@ -227,6 +227,24 @@ bool Composites::describeJoin(Composite &composite,
   return true;
 }
 
+/// So many parts, the last of which may be shorter: their length is rounded up.
+/// How many there really are is for the rule of `split` to see.
+bool Composites::describeChunk(Composite &composite,
+                               const std::vector<c10::IValue> &inputs) {
+  const at::Tensor &self = inputs[0].toTensor();
+  int64_t chunks = inputs[1].toInt(), dim = inputs[2].toInt();
+  dim = dim < 0 ? dim + self.dim() : dim;
+  if (chunks < 1 || dim < 0 || dim >= self.dim())
+    return false;
+  if (self.size(dim) < 2)
+    return true;
+  Computed length = sizeOf(self, dim);
+  length.plus = chunks - 1;
+  length.by = chunks;
+  composite.numbers.push_back(length);
+  return true;
+}
+
 /// What the parts will be given. False: that is not known.
 bool Composites::describe(Composite &composite,
                           const std::vector<c10::IValue> &inputs) {
@@ -250,9 +268,7 @@ bool Composites::describe(Composite &composite,
   case PyjitPartSizesCrossEntropy:
     return inputs.size() > 5 && describeLoss(composite, inputs);
   case PyjitPartSizesChunk:
-    // How many parts there are depends on one dimension only.
-    return inputs.size() == 3 && inputs[0].isTensor() && inputs[2].isInt() &&
-           specializeDim(inputs[0].toTensor(), inputs[2].toInt());
+    return describeChunk(composite, inputs);
   default:
     return describeJoin(composite, inputs);
   }
@@ -360,6 +376,11 @@ int Composites::write(const Computed &number) {
     known += number.plus;
     PyjitValue term = s.sizes.writeInt(number.plus);
     value = s.sizes.writeInts("add", value, term, known);
+  }
+  if (value >= 0 && number.by != 1) {
+    known /= number.by;
+    PyjitValue divisor = s.sizes.writeInt(number.by);
+    value = s.sizes.writeInts("floordiv", value, divisor, known);
   }
   return value;
 }
@@ -472,10 +493,19 @@ PyjitAttribute Composites::argument(const std::string &overload,
     const Numbers *match = findList(inputs[0].toIntVector(), several);
     return match ? write(*match, arguments) : nullptr;
   }
-  // `diff` says where its slices end, and where they begin is no size.
-  bool slice = overload == operators::aten::slice_Tensor && i == 3;
+  return inputs[i].isInt() ? number(overload, inputs, i, arguments) : nullptr;
+}
+
+PyjitAttribute Composites::number(const std::string &overload,
+                                  const std::vector<c10::IValue> &inputs,
+                                  size_t i, TensorOpArguments &arguments) {
+  // `diff` says where its slices end, and where they begin is no size; `chunk`
+  // how long its parts are.
+  bool size = (overload == operators::aten::slice_Tensor && i == 3) ||
+              (i == 1 && (overload == operators::aten::split_Tensor ||
+                          overload == operators::aten::unsafe_split_Tensor));
   bool divisor = overload == operators::aten::div_Scalar && i == 1;
-  if ((!slice && !divisor) || !inputs[i].isInt())
+  if (!size && !divisor)
     return nullptr;
   bool computes = false;
   for (const Composite &composite : running)
@@ -483,8 +513,8 @@ PyjitAttribute Composites::argument(const std::string &overload,
       computes = true;
       if (evaluate(number) == inputs[i].toInt() && !number.sizes.empty())
         if (int value = write(number); value >= 0)
-          return arguments.computed(value, slice ? PyjitNumberSize
-                                                 : PyjitNumberScalar);
+          return arguments.computed(value,
+                                    size ? PyjitNumberSize : PyjitNumberScalar);
     }
   if (computes)
     specializeRunning();

@@ -61,10 +61,10 @@ private:
                           const std::vector<c10::IValue> &inputs,
                           TensorOpArguments &arguments);
   /// A number that Torch computes of sizes: `plus` and `times` the product of
-  /// sizes of tensors.
+  /// sizes of tensors, divided by `by` and rounded down.
   struct Computed {
     std::vector<std::pair<at::Tensor, int64_t>> sizes = {};
-    int64_t times = 1, plus = 0;
+    int64_t times = 1, plus = 0, by = 1;
   };
   using Numbers = std::vector<Computed>;
   struct Composite {
@@ -93,8 +93,14 @@ private:
                          const std::vector<c10::IValue> &inputs);
   void describeResize(Composite &composite,
                       const std::vector<c10::IValue> &inputs);
+  bool describeChunk(Composite &composite,
+                     const std::vector<c10::IValue> &inputs);
   bool describeJoin(Composite &composite,
                     const std::vector<c10::IValue> &inputs);
+  /// Argument `i` of a part, where it is one number.
+  PyjitAttribute number(const std::string &overload,
+                        const std::vector<c10::IValue> &inputs, size_t i,
+                        TensorOpArguments &arguments);
   bool specializeDim(const at::Tensor &tensor, int64_t dim);
   void specialize(Composite &composite);
   void specializeRunning();
