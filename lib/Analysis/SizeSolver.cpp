@@ -73,6 +73,47 @@ void SizeSolver::restart() {
 // Facts
 //===----------------------------------------------------------------------===//
 
+/// The symbols of one that the other has not.
+static SmallVector<unsigned> ownSymbols(const SizePolynomial &size,
+                                        const SizePolynomial &other) {
+  SmallVector<unsigned> own;
+  size.walkSymbols([&](unsigned symbol) {
+    if (!other.contains(symbol) && !llvm::is_contained(own, symbol))
+      own.push_back(symbol);
+  });
+  return own;
+}
+
+/// Two expressions that are the same but for the names of their symbols,
+/// `(a - 1) * b` and `(c - 1) * d`: they are equal if their symbols are, where
+/// these were equal one by one.
+bool SizeSolver::equateAlike(const SizePolynomial &a, const SizePolynomial &b) {
+  constexpr size_t most = 4;
+  SmallVector<unsigned> of = ownSymbols(a, b), others = ownSymbols(b, a);
+  if (of.empty() || of.size() != others.size() || of.size() > most)
+    return false;
+  // Each of `of` in turn, for the first `n` of the others.
+  auto match = [&](auto &&self, size_t n, const SizePolynomial &now) -> bool {
+    if (n == others.size())
+      return now == a;
+    for (size_t i = n; i < of.size(); ++i) {
+      if (values[of[i]] != values[others[n]])
+        continue;
+      std::swap(of[n], of[i]);
+      if (self(self, n + 1,
+               now.substitute(others[n], SizePolynomial::symbol(of[n]))))
+        return true;
+      std::swap(of[n], of[i]);
+    }
+    return false;
+  };
+  if (!match(match, 0, b))
+    return false;
+  for (auto [x, y] : llvm::zip_equal(of, others))
+    requireEqual(SizePolynomial::symbol(x), SizePolynomial::symbol(y));
+  return true;
+}
+
 /// Two products of as many sizes, `a * b - c * d`: they are equal if their
 /// factors are. Where these were not equal one by one, all keep their values.
 bool SizeSolver::equateFactors(const SizePolynomial &rest) {
@@ -133,7 +174,7 @@ bool SizeSolver::requireEqual(const SizePolynomial &a,
     }
   }
   if (!found)
-    return equateFactors(rest);
+    return equateAlike(resolve(a), resolve(b)) || equateFactors(rest);
   SizePolynomial others = *rest.divide(divisor) -
                           SizePolynomial(sign) * SizePolynomial::symbol(*found);
   replace(*found, SizePolynomial(-sign) * others);

@@ -119,6 +119,12 @@ PROGRAMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., tuple]]] = 
     ),
     "next token": (next_token, tokens),
     "next token inside": (next_token_inside, tokens),
+    "next of given tokens": (
+        lambda m, x, y: F.cross_entropy(
+            m.head(x)[:, :-1].reshape(-1, 10), y[:, 1:].reshape(-1)
+        ),
+        classified,
+    ),
     "shifted labels": (padded_labels, tokens),
     "shifted ids": (lambda m, i: m.words(shifted(i)), tokens),
     "positions": (lambda m, i: m.words(i) + m.places(torch.arange(i.size(1))), tokens),

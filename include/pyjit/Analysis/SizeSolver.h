@@ -100,6 +100,7 @@ public:
 
 private:
   void replace(unsigned symbol, SizePolynomial by);
+  bool equateAlike(const SizePolynomial &a, const SizePolynomial &b);
   bool equateFactors(const SizePolynomial &rest);
   SizePolynomial addQuotient(const SizePolynomial &numerator, int64_t divisor);
 

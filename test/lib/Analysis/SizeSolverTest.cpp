@@ -53,6 +53,23 @@ TEST_F(SizeSolverTest, AConstantIsRememberedWithItsReason) {
   EXPECT_EQ(solver.getReason(1), nullptr);
 }
 
+TEST_F(SizeSolverTest, AlikeExpressionsHaveEqualSymbols) {
+  // Equal values: only one way round makes the expressions equal.
+  SizePolynomial a = add(6), b = add(6), c = add(6), d = add(6);
+  EXPECT_TRUE(solver.requireEqual((a - 1) * b, (c - 1) * d));
+  EXPECT_EQ(solver.resolve(a), solver.resolve(c));
+  EXPECT_EQ(solver.resolve(b), solver.resolve(d));
+  EXPECT_NE(solver.resolve(a), solver.resolve(b));
+  EXPECT_EQ(solver.getReason(0), nullptr);
+}
+
+TEST_F(SizeSolverTest, OthersThatWereEqualKeepTheirValues) {
+  SizePolynomial a = add(7), b = add(4), c = add(9), d = add(3);
+  EXPECT_TRUE(solver.requireEqual((a - 1) * b, (c - 1) * d));
+  EXPECT_EQ(solver.resolve(a), SizePolynomial(7));
+  EXPECT_EQ(solver.resolve(d), SizePolynomial(3));
+}
+
 TEST_F(SizeSolverTest, EqualProductsHaveEqualFactors) {
   SizePolynomial a = add(6), b = add(4), c = add(4), d = add(6);
   EXPECT_TRUE(solver.requireEqual(a * b, c * d));
