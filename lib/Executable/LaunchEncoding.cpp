@@ -136,7 +136,13 @@ LogicalResult LaunchEncoder::encodeCall(tssa::AtenOp op) {
   for (Value result : fresh)
     if (failed(addSlot(result, rt::SlotKind::Result)))
       return failure();
-  if (!fresh.empty() &&
+  // A kernel would read it by the recorded size.
+  auto isForCalls = [](Value value) {
+    return llvm::all_of(value.getUsers(), [](Operation *user) {
+      return isa<tssa::AtenOp>(user) || user->hasTrait<OpTrait::IsTerminator>();
+    });
+  };
+  if (!fresh.empty() && isForCalls(fresh.back()) &&
       operators::lookupFacts(op.getOverload()).lastResultOpaque)
     blob.slots[slotOf[fresh.back()]].flags |= rt::kSlotOpaque;
   SmallVector<uint32_t> operands;
