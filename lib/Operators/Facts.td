@@ -140,7 +140,8 @@ def : SizeRule<"Reduction", All<["median", "nanmedian", "mode", "kthvalue", "sum
                                  "mean", "prod", "amax", "amin", "max", "min",
                                  "all", "any", "argmax", "argmin", "logsumexp",
                                  "var", "std", "var_mean", "std_mean", "norm",
-                                 "linalg_vector_norm", "_is_all_true"]>.Of>;
+                                 "linalg_vector_norm", "_is_all_true",
+                                 "_is_any_true"]>.Of>;
 // Also special functions that a library computes.
 def : SizeRule<"Pointwise", All<["_prelu_kernel", "where", "copy", "masked_fill",
                                  "lerp", "logit", "logaddexp", "logaddexp2",
@@ -229,7 +230,10 @@ def : SizeRule<"Resized2d", All<["upsample_nearest2d",
                                  "upsample_bicubic2d"]>.Of>;
 def : SizeRule<"Resized3d", All<["upsample_nearest3d",
                                  "upsample_trilinear3d"]>.Of>;
-def : SizeRule<"Images", All<["pixel_shuffle", "pixel_unshuffle"]>.Of>;
+def : SizeRule<"PixelShuffle", All<["pixel_shuffle"]>.Of>;
+def : SizeRule<"PixelUnshuffle", All<["pixel_unshuffle"]>.Of>;
+def : SizeRule<"Unfold", All<["unfold"]>.Of>;
+def : SizeRule<"Diagonal", All<["diagonal"]>.Of>;
 
 // Joins, indexed reads, new tensors.
 def : SizeRule<"Cat", All<["cat", "concat"]>.Of>;

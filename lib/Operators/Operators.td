@@ -319,7 +319,8 @@ def : Op<"aten::amax", (ReduceMax $self, $dim)>;
 def : Op<"aten::amin", (ReduceMin $self, $dim)>;
 def : Op<"aten::max", (ReduceMax $self, (Every))>;
 def : Op<"aten::min", (ReduceMin $self, (Every))>;
-def : Op<"aten::any", (ReduceAny (Bool (Raw $self)), (Every)), "Self", "Stated">;
+foreach name = ["any", "_is_any_true"] in
+  def : Op<"aten::" # name, (ReduceAny (Bool (Raw $self)), (Every)), "Self", "Stated">;
 foreach name = ["all", "_is_all_true"] in
   def : Op<"aten::" # name, (ReduceAll (Bool (Raw $self)), (Every)), "Self", "Stated">;
 foreach ov = ["dim", "dims"] in {

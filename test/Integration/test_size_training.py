@@ -230,6 +230,21 @@ OTHERS: dict[str, tuple[Any, Make]] = {
         lambda x, y: torch.cross(x, y, dim=-1),
         lambda b, n: (G(b, n, 3), G(b, n, 3)),
     ),
+    "pixels of channels": (
+        lambda x: F.pixel_shuffle(x, 2),
+        lambda b, n: (G(b, 8, n, n + 1),),
+    ),
+    "channels of pixels": (
+        lambda x: F.pixel_unshuffle(x, 2),
+        lambda b, n: (G(b, 3, 2 * n, 2 * n + 2),),
+    ),
+    "windows": (lambda x: x.unfold(1, 3, 3) * 2, lambda b, n: (G(b, 9),)),
+    "diagonals": (
+        lambda x: x.diagonal(1, 1, 2) * 2,
+        lambda b, n: (G(b, 4, 5),),
+    ),
+    "gated": (F.glu, lambda b, n: (G(b, n, 8),)),
+    "gated over a length": (lambda x: F.glu(x, 1), lambda b, n: (G(b, 2 * n),)),
     "maxima of windows": (
         lambda x: F.max_pool1d(x, 2),
         lambda b, n: (G(b, 3, n + 1),),

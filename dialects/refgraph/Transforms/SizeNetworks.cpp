@@ -346,8 +346,10 @@ Shapes size_rules::glu(const SizeCall &c) {
   if (!x || x->rank() == 0)
     return std::nullopt;
   auto dim = c.dim("dim", x->rank(), -1);
-  auto half = dim ? x->sizes[*dim].divide(2) : std::nullopt;
-  if (!half)
+  if (!dim)
+    return std::nullopt;
+  auto half = c.facts.floorDivide(x->sizes[*dim], 2);
+  if (!half || !c.facts.requireEqual(*half * 2, x->sizes[*dim]))
     return std::nullopt;
   SizePolynomials sizes = x->sizes;
   sizes[*dim] = *half;

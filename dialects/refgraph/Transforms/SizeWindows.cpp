@@ -209,4 +209,95 @@ Shapes size_rules::adaptive3d(const SizeCall &c) { return adaptive<3>(c); }
 Shapes size_rules::resized1d(const SizeCall &c) { return resized<1>(c); }
 Shapes size_rules::resized2d(const SizeCall &c) { return resized<2>(c); }
 Shapes size_rules::resized3d(const SizeCall &c) { return resized<3>(c); }
-Shapes size_rules::images(const SizeCall &c) { return ::images<3>(c); }
+
+//===----------------------------------------------------------------------===//
+// Pixels, windows and diagonals of given sizes
+//===----------------------------------------------------------------------===//
+
+/// Channels become rows and columns, `by` of each.
+Shapes size_rules::pixelShuffle(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  auto by = c.integer("upscale_factor");
+  if (!x || !by || *by < 1 || x->rank() < 3)
+    return std::nullopt;
+  SizePolynomials sizes = x->sizes;
+  SizePolynomial &channels = sizes[x->rank() - 3];
+  auto fewer = channels.divide(*by * *by);
+  if (!fewer)
+    return ::images<3>(c);
+  channels = *fewer;
+  for (unsigned i = x->rank() - 2; i < x->rank(); ++i)
+    sizes[i] = sizes[i] * *by;
+  return allResults(c, sizes);
+}
+
+/// Rows and columns become channels: they are multiples.
+Shapes size_rules::pixelUnshuffle(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  auto by = c.integer("downscale_factor");
+  if (!x || !by || *by < 1 || x->rank() < 3)
+    return std::nullopt;
+  SizePolynomials sizes = x->sizes;
+  sizes[x->rank() - 3] = sizes[x->rank() - 3] * (*by * *by);
+  for (unsigned i = x->rank() - 2; i < x->rank(); ++i) {
+    auto fewer = c.facts.floorDivide(sizes[i], *by);
+    if (!fewer || !c.facts.requireEqual(*fewer * *by, sizes[i]))
+      return ::images<3>(c);
+    sizes[i] = *fewer;
+  }
+  return allResults(c, sizes);
+}
+
+/// Windows over a dimension that keeps its size, in a dimension of their own.
+/// Where they overlap, their gradients add up at places that are numbers, so
+/// that no other size may differ either.
+Shapes size_rules::unfold(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  auto length = c.integer("size"), step = c.integer("step");
+  if (!x || x->rank() == 0 || !length || !step || *length < 1 ||
+      *step < *length)
+    return std::nullopt;
+  auto dim = c.dim("dimension", x->rank());
+  if (!dim || !c.facts.requireRecorded(x->sizes[*dim]))
+    return std::nullopt;
+  SymbolicShape shown = *x;
+  shown.start.reset();
+  int64_t size = c.facts.evaluate(x->sizes[*dim]);
+  shown.sizes[*dim] = (size - *length) / *step + 1;
+  shown.strides[*dim] = x->strides[*dim] * *step;
+  shown.sizes.push_back(*length);
+  shown.strides.push_back(x->strides[*dim]);
+  return SymbolicShapes{shown};
+}
+
+/// Of two dimensions that keep their sizes.
+Shapes size_rules::diagonal(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  auto offset =
+      c.isNone("offset") ? std::optional<int64_t>(0) : c.integer("offset");
+  if (!x || x->rank() < 2 || !offset)
+    return std::nullopt;
+  auto rows = c.dim("dim1", x->rank(), 0),
+       columns = c.dim("dim2", x->rank(), 1);
+  if (!rows || !columns || *rows == *columns ||
+      !c.facts.requireRecorded(x->sizes[*rows]) ||
+      !c.facts.requireRecorded(x->sizes[*columns]))
+    return std::nullopt;
+  int64_t down = std::max<int64_t>(0, -*offset),
+          right = std::max<int64_t>(0, *offset);
+  int64_t length = std::min(c.facts.evaluate(x->sizes[*rows]) - down,
+                            c.facts.evaluate(x->sizes[*columns]) - right);
+  if (length < 1)
+    return std::nullopt;
+  SymbolicShape shown;
+  shown.offset =
+      x->offset + x->strides[*rows] * down + x->strides[*columns] * right;
+  for (unsigned i = 0; i < x->rank(); ++i)
+    if (i != *rows && i != *columns) {
+      shown.sizes.push_back(x->sizes[i]);
+      shown.strides.push_back(x->strides[i]);
+    }
+  shown.sizes.push_back(length);
+  shown.strides.push_back(x->strides[*rows] + x->strides[*columns]);
+  return SymbolicShapes{shown};
+}

@@ -95,3 +95,43 @@ refgraph.trace @widened {
   %r = refgraph.tensor_op "aten::expand"(%n, [size(%s), 1 : i64], false) aliases [0] : (!N, !refgraph.obj<"int">) -> !E
   refgraph.leave %r : !E
 }
+
+// -----
+
+// The batch differs; what windows and diagonals go over keeps its size.
+// CHECK-LABEL: refgraph.trace @windows
+// CHECK: "aten::unfold"
+// CHECK-SAME: -> !refgraph.tensor<[s0, 3, 3], [9, 3, 1], f32, "cpu">
+// CHECK: "aten::diagonal"
+// CHECK-SAME: -> !refgraph.tensor<[s0, 2], [9, 4], f32, "cpu">
+!X = !refgraph.tensor<[5, 9], [9, 1], f32, "cpu">
+!W = !refgraph.tensor<[5, 3, 3], [9, 3, 1], f32, "cpu">
+!D = !refgraph.tensor<[5, 2], [9, 4], f32, "cpu">
+!Y = !refgraph.tensor<[5, 2], [2, 1], f32, "cpu">
+refgraph.trace @windows {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) {lift_sizes = array<i64: 0>} : !X
+  %w = refgraph.tensor_op "aten::unfold"(%x, 1 : i64, 3 : i64, 3 : i64) aliases [0] : (!X) -> !W
+  %d = refgraph.tensor_op "aten::diagonal"(%w, -1 : i64, 1 : i64, 2 : i64) aliases [0] {offsets = array<i64: 3>} : (!W) -> !D
+  %r = refgraph.tensor_op "aten::neg"(%d) : (!D) -> !Y
+  refgraph.leave %r : !Y
+}
+
+// -----
+
+// Pixels are as many rows and columns for each; the other way there are as many
+// as a multiple of them, which is compared.
+// CHECK-LABEL: refgraph.trace @pixels
+// CHECK: "aten::pixel_shuffle"
+// CHECK-SAME: -> !refgraph.tensor<[2, s0 * 2, s1 * 2], [(s0 * s1) * 4, s1 * 2, 1], f32, "cpu">
+// CHECK: "aten::pixel_unshuffle"
+// CHECK-SAME: -> !refgraph.tensor<[8, s0, s1], [s0 * s1, s1, 1], f32, "cpu">
+!X = !refgraph.tensor<[8, 3, 5], [15, 5, 1], f32, "cpu">
+!P = !refgraph.tensor<[2, 6, 10], [60, 10, 1], f32, "cpu">
+refgraph.trace @pixels {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) {lift_sizes = array<i64: 1, 2>} : !X
+  %p = refgraph.tensor_op "aten::pixel_shuffle"(%x, 2 : i64) : (!X) -> !P
+  %q = refgraph.tensor_op "aten::pixel_unshuffle"(%p, 2 : i64) : (!P) -> !X
+  refgraph.leave %q : !X
+}
