@@ -161,8 +161,8 @@ private:
       returned->insertOperands(returned->getNumOperands(), gradient);
       reached.push_back(number);
     }
-    // Eager then has no gradient either, or one for leaves of the call's own
-    // alone, which nobody sees: it answers.
+    // Eager then has no gradient either: it answers. (Where leaves of the
+    // call's own alone have one, no input is named: refgraph-extract-graph.)
     if (reached.empty() && !inputs.empty())
       return function.emitError("cannot be differentiated: none of its results "
                                 "depends on an input that requires grad");

@@ -357,6 +357,50 @@ def test_a_leaf_that_nobody_sees(compile: Compile) -> Steps:
 
 
 @scenario(grad=True)
+def test_results_that_depend_on_own_leaves_alone(compile: Compile) -> Steps:
+    """They have a history where arguments that require grad have no part in it."""
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x.detach() * torch.ones(3, requires_grad=True)
+
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        return (x > 0).float() * torch.ones(3, requires_grad=True)
+
+    def restarted(x: torch.Tensor) -> torch.Tensor:
+        return x.detach().clone().requires_grad_() * 2
+
+    def several(x: torch.Tensor) -> torch.Tensor:
+        w = torch.ones(3, requires_grad=True)
+        return (x.detach() * w).tanh() + (w * 2).exp()
+
+    for call in (scaled, masked, restarted, several):
+        f = compile(call)
+        for step in range(4):
+            x = values(2, 3, seed=step).requires_grad_()
+            out = f(x)
+            out.sum().backward()
+            yield out, out.requires_grad, out.is_leaf, x.grad
+
+
+@scenario(grad=True)
+def test_own_leaves_beside_inputs(compile: Compile) -> Steps:
+    """A result of an input's and one of an own leaf's: the input's gradient is of the first alone."""
+
+    def both(x: torch.Tensor) -> Any:
+        w = torch.ones(3, requires_grad=True)
+        return x.sin() * w, x.detach() * w
+
+    f = compile(both)
+    for step in range(4):
+        x = values(2, 3, seed=step).requires_grad_()
+        first, own = f(x)
+        own.sum().backward()
+        before = x.grad
+        first.sum().backward()
+        yield own, before, first, x.grad
+
+
+@scenario(grad=True)
 def test_a_matrix_of_ints_without_columns(compile: Compile) -> Steps:
     """Eager's `mv` looks at the types where it multiplies."""
     matrix = torch.zeros(3, 0, dtype=torch.int64)

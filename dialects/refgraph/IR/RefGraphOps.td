@@ -118,7 +118,8 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
     number and the dimension, or a number's and -1.
 
     `gradient_results` lists the results that are to be differentiated, and
-    `gradient_inputs` the inputs that require grad. A graph has both or neither.
+    `gradient_inputs` the inputs that require grad; none where the history of each such
+    result leads to leaves of the call's own alone. A graph has both or neither.
     The last `gradient_views` values that it yields are no results: they are views
     that the mock makes of a result or an input, yielded for their gradients.
 
@@ -728,6 +729,8 @@ def RefGraph_DifferentiableOp : RefGraph_Op<"differentiable", [
   let description = [{
     It is no leaf: eager gave it a `grad_fn`. Of a tensor that existed before the
     call, and of a view of one, nothing is said: autograd knows those.
+    `own_leaves`: its history leads to leaves that the call has made, and to
+    nothing else.
 
     In a mock: the view that the graph yields next among its `gradient_views`.
 
@@ -735,7 +738,7 @@ def RefGraph_DifferentiableOp : RefGraph_Op<"differentiable", [
     refgraph.differentiable %r : !refgraph.tensor<[4], [1], f32, "cpu">
     ```
   }];
-  let arguments = (ins RefGraph_Tensor:$tensor);
+  let arguments = (ins RefGraph_Tensor:$tensor, UnitAttr:$own_leaves);
   let assemblyFormat = "$tensor attr-dict `:` type($tensor)";
   let hasVerifier = 1;
 }

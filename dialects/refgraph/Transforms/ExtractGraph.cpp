@@ -55,10 +55,22 @@ static ArrayAttr getHolds(const SpecializationPlan &plan, Builder &builder) {
   return holds.empty() ? ArrayAttr() : builder.getArrayAttr(holds);
 }
 
+/// Whether autograd goes from no result to an input: leaves of the call's own,
+/// which nobody sees, have the gradients.
+static bool endsAtOwnLeaves(TraceOp trace, const SpecializationPlan &plan) {
+  auto marked = trace.getBody().getOps<DifferentiableOp>();
+  return plan.gradientViews.empty() &&
+         llvm::all_of(marked,
+                      [](DifferentiableOp op) { return op.getOwnLeaves(); });
+}
+
 /// The inputs, in order, that require grad.
-static DenseI64ArrayAttr getGradientInputs(const SpecializationPlan &plan,
+static DenseI64ArrayAttr getGradientInputs(TraceOp trace,
+                                           const SpecializationPlan &plan,
                                            Builder &builder) {
   SmallVector<int64_t> numbers;
+  if (endsAtOwnLeaves(trace, plan))
+    return builder.getDenseI64ArrayAttr(numbers);
   for (auto [i, input] : llvm::enumerate(plan.inputs)) {
     auto get = input.getDefiningOp<GetOp>();
     auto type = dyn_cast<pyjit::refgraph::TensorType>(input.getType());
@@ -151,7 +163,7 @@ static void extractGraph(TraceOp trace, const SpecializationPlan &plan) {
       !plan.gradientResults.empty() || !plan.gradientViews.empty();
   DenseI64ArrayAttr gradientInputs, gradientResults;
   if (differentiable) {
-    gradientInputs = getGradientInputs(plan, builder);
+    gradientInputs = getGradientInputs(trace, plan, builder);
     SmallVector<int64_t> numbers(plan.gradientResults);
     auto first = int64_t(plan.results.size() + plan.updates.size());
     llvm::append_range(

@@ -6,10 +6,13 @@
 #include "pyjit-c/Operators.h"
 
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <unordered_set>
+#include <vector>
 
 using namespace pyjit::capture;
 namespace autograd = torch::autograd;
@@ -29,6 +32,36 @@ bool pyjit::capture::isOwnLeaf(const TensorInfo &info,
                                const at::TensorBase &t) {
   return !info.external && gradientOf(t) == Gradient::Leaf && t.is_leaf() &&
          !t.is_view() && t.has_storage() && t.is_non_overlapping_and_dense();
+}
+
+bool pyjit::capture::leadsToOwnLeavesAlone(TensorRecorder::Impl &impl,
+                                           const at::Tensor &tensor) {
+  std::unordered_set<autograd::Node *> seen;
+  std::vector<autograd::Node *> work;
+  auto meet = [&](autograd::Node *node) {
+    if (node && seen.insert(node).second)
+      work.push_back(node);
+  };
+  // What has a history already goes on to what is in front of the call.
+  for (auto &entry : impl.tensors)
+    if (at::TensorBase known(entry.second.impl);
+        entry.second.external && gradientOf(known) == Gradient::Computed)
+      return false;
+  meet(tensor.grad_fn().get());
+  bool found = false;
+  while (!work.empty()) {
+    autograd::Node *node = work.back();
+    work.pop_back();
+    if (auto *leaf = dynamic_cast<autograd::AccumulateGrad *>(node)) {
+      TensorInfo *info = impl.find(leaf->variable);
+      if (!info || !isOwnLeaf(*info, leaf->variable))
+        return false;
+      found = true;
+    }
+    for (const autograd::Edge &edge : node->next_edges())
+      meet(edge.function.get());
+  }
+  return found;
 }
 
 const c10::TensorImpl *pyjit::capture::baseOf(const at::TensorBase &t) {

@@ -24,6 +24,9 @@ Gradient gradientOf(const at::TensorBase &tensor);
 
 /// Whether it is a leaf that the call made, and no view of another tensor.
 bool isOwnLeaf(const TensorInfo &info, const at::TensorBase &tensor);
+/// Whether all leaves that a tensor's gradient comes to are such.
+bool leadsToOwnLeavesAlone(TensorRecorder::Impl &impl,
+                           const at::Tensor &tensor);
 
 /// Gradients end at a leaf that the call made. What it was computed from has
 /// none, and what was computed from it before it became a leaf passes none on:

@@ -340,7 +340,8 @@ void LeavingTensors::writeGradient(const at::Tensor &t,
                   "setting the attribute requires_grad of a tensor, and it "
                   "leaves a tensor that a backward can begin at");
   } else if (computed)
-    recording.add(PyjitDifferentiableOp{.tensor = info.value});
+    recording.add(PyjitDifferentiableOp{
+        .tensor = info.value, .ownLeaves = leadsToOwnLeavesAlone(impl, t)});
   else
     recording.add(PyjitRequireGradOp{.tensor = info.value});
 }

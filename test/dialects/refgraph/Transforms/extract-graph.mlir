@@ -199,6 +199,39 @@ refgraph.trace @gradients {
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !H = !refgraph.tensor<[2], [1], f32, "cpu">
 
+// The history of what leaves ends at a leaf that the call has made: no gradient
+// comes to the input.
+// CHECK-LABEL: refgraph.graph @own_leaf(
+// CHECK-SAME:    gradient_inputs = array<i64>, gradient_results = array<i64: 0>
+refgraph.trace @own_leaf {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %w = refgraph.tensor_op "aten::clone"(%x, none) {no_grad, traits = ["pure"]} : (!T) -> !T
+  %r = refgraph.tensor_op "aten::exp"(%w) {traits = ["pure"]} : (!T) -> !T
+  refgraph.differentiable %r {own_leaves} : !T
+  refgraph.leave %r : !T
+}
+
+// Of another result one does.
+// CHECK-LABEL: refgraph.graph @own_leaf_and_input(
+// CHECK-SAME:    gradient_inputs = array<i64: 0>, gradient_results = array<i64: 0, 1>
+refgraph.trace @own_leaf_and_input {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %w = refgraph.tensor_op "aten::clone"(%x, none) {no_grad, traits = ["pure"]} : (!T) -> !T
+  %r = refgraph.tensor_op "aten::exp"(%w) {traits = ["pure"]} : (!T) -> !T
+  %s = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
+  refgraph.differentiable %r {own_leaves} : !T
+  refgraph.differentiable %s : !T
+  %t = refgraph.create "tuple" [%r, %s] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+
 // What leaves are two views of a tensor: it is the result, and they are
 // differentiated through it.
 // CHECK-LABEL: refgraph.graph @views(
