@@ -74,9 +74,9 @@ void SizeSolver::restart() {
 //===----------------------------------------------------------------------===//
 
 /// The symbols of one that the other has not.
-static SmallVector<unsigned> ownSymbols(const SizePolynomial &size,
-                                        const SizePolynomial &other) {
-  SmallVector<unsigned> own;
+static llvm::SmallVector<unsigned> ownSymbols(const SizePolynomial &size,
+                                              const SizePolynomial &other) {
+  llvm::SmallVector<unsigned> own;
   size.walkSymbols([&](unsigned symbol) {
     if (!other.contains(symbol) && !llvm::is_contained(own, symbol))
       own.push_back(symbol);
@@ -89,7 +89,7 @@ static SmallVector<unsigned> ownSymbols(const SizePolynomial &size,
 /// these were equal one by one.
 bool SizeSolver::equateAlike(const SizePolynomial &a, const SizePolynomial &b) {
   constexpr size_t most = 4;
-  SmallVector<unsigned> of = ownSymbols(a, b), others = ownSymbols(b, a);
+  llvm::SmallVector<unsigned> of = ownSymbols(a, b), others = ownSymbols(b, a);
   if (of.empty() || of.size() != others.size() || of.size() > most)
     return false;
   // Each of `of` in turn, for the first `n` of the others.

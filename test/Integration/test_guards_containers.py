@@ -154,7 +154,7 @@ def test_places_in_sorted_lists(compile: Compile) -> Steps:
         at = bisect.bisect_right(ends, box.n)
         return x * (at + 1), at, bisect.bisect_left(ends, box.n), bisect.bisect(ends, 4)
 
-    f = compile(g)
+    f = compile(g, options={"recompile_limit": 24})
     for step in range(30):
         if step == 16:
             ends.append(20)

@@ -488,6 +488,13 @@ NAMES = [
     "slice_copy",
     "select_copy",
     "unfold_copy",
+    # What torch.distributions calls.
+    "_is_all_true",
+    "_is_any_true",
+    "_sample_dirichlet",
+    "_standard_gamma",
+    "poisson",
+    "randint_like",
     # Of gradients of gradients: what the engine calls.
     "threshold_backward",
     "hardtanh_backward",
