@@ -23,8 +23,11 @@ BUDGET = 0.03
 """What runs in vain may take, as a share of the eager calls' time."""
 _FREE = 2
 """Runs in vain before any has to be paid for: what the first one learns may help the second."""
-FREE_MADE = 8
-"""Runs that made specializations before any has to be paid for, as many as ``torch.compile`` makes in all."""
+FREE_MADE = 12
+"""Runs that made specializations before any has to be paid for. A decoder that is asked in several ways needs some
+ten."""
+_WORTH = 8
+"""Calls that each of them has answered on average, from which on more of them are worth their time."""
 FREE_SECONDS = 10.0
 """Likewise in time: about what the first call of ``torch.compile`` takes."""
 FEW_MADE = 2
@@ -74,10 +77,12 @@ class Backoff:
             account = self._accounts[reason] = _Account()
         return account
 
-    def may_observe(self, reason: Hashable) -> bool:
-        """Whether the present call may be a monitored run."""
+    def may_observe(self, reason: Hashable, hits: int = 0) -> bool:
+        """Whether the present call may be a monitored run. ``hits``: how many specializations have answered."""
         account = self._accounts.get(reason)
-        return account is None or account.wait <= 0
+        if account is None or account.wait <= 0:
+            return True
+        return self.is_paid_for(reason) and hits >= _WORTH * account.made
 
     def is_paid_for(self, reason: Hashable) -> bool:
         """Whether the next run waits because those before made specializations enough."""

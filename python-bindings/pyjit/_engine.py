@@ -190,7 +190,8 @@ class Engine:
         modes = self._observed_modes = self._modes()
         if refused := self._not_whole.get(modes):
             raise CaptureError(describe_refusal(self.name, refused))
-        if not self.settings.fullgraph and not self._backoff.may_observe(modes):
+        may_observe = self._backoff.may_observe(modes, compiled.hits)
+        if not self.settings.fullgraph and not may_observe:
             if self._backoff.is_paid_for(modes) and not self._waits:
                 self._note_wait(args, kwargs)
             return self._answer_in_eager(modes, args, kwargs)
@@ -585,7 +586,7 @@ class Engine:
             arguments,
             len(self.compiled.specializations),
             self.settings.recompile_limit,
-            self._backoff.may_observe(modes),
+            self._backoff.may_observe(modes, self.compiled.hits),
             not self.loops.given_up,
             lifted,
             behind_branch,

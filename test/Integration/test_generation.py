@@ -79,13 +79,19 @@ def ends_at_many(tokens: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
 class Both:
     """A model in eager and the same one compiled, told the same."""
 
-    def __init__(self, name: str, way: str = "model", **config: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        way: str = "model",
+        options: dict[str, Any] | None = None,
+        **config: Any,
+    ) -> None:
         self.models = build(name, **config), build(name, **config)
         self.assistants = [build(name, seed=1, **config) for _ in self.models]
         self.caches: list[Any] = [None, None]
         model = self.models[1]
         target = {"model": model, "forward": model.forward, "generate": model.generate}
-        self.fast = pyjit.compile(target[way])
+        self.fast = pyjit.compile(target[way], options=options)
         if way == "forward":
             model.forward = self.fast
         compiled = {"model": self.fast, "forward": model}.get(way)
@@ -373,8 +379,9 @@ def test_steps_of_encoders_and_decoders(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_padded_and_whole_batches_settle(name: str) -> None:
-    """The mask's branch goes either way, with lengths and batches that differ: each way has its graphs."""
-    both = Both(name)
+    """The mask's branch goes either way, with lengths and batches that differ: each way has its graphs, which
+    are more than are made before any is of use."""
+    both = Both(name, options={"recompile_limit": 24})
 
     def generate(batch: int, length: int, padded: bool) -> None:
         mask = torch.ones(batch, length, dtype=torch.long)

@@ -125,7 +125,7 @@ def test_success_is_a_clean_slate() -> None:
     assert f.backoff.may_observe(None)
 
 
-@pytest.mark.parametrize("ratio", [0.5, 20.0, 1e3])
+@pytest.mark.parametrize("ratio", [0.5, 20.0, 500.0])
 def test_ever_more_specializations_are_paid_for(ratio: float) -> None:
     """None of them is of use to any other call: all of them together take at most as long as eager's calls."""
     f = Function(1e-3, ratio * 1e-3, makes=True)
@@ -136,6 +136,18 @@ def test_ever_more_specializations_are_paid_for(ratio: float) -> None:
     assert paid <= f.calls * f.eager
     # Nor is more left undone than that.
     assert paid + f.monitored >= 0.2 * f.calls * f.eager or len(f.runs) < FREE_MADE + 3
+
+
+def test_specializations_that_answer_calls_are_worth_more() -> None:
+    f = Function(1e-3, 1.0, makes=True)
+    for _ in range(FREE_MADE + 3):
+        f.call()
+    made = len(f.runs)
+    assert not f.backoff.may_observe(None, 7 * made)
+    assert f.backoff.may_observe(None, 8 * made)
+    f.backoff.observed_in_vain(None, f.clock.now - 1)
+    f.backoff.observed_in_vain(None, f.clock.now - 1)
+    assert not f.backoff.may_observe(None, 8 * made), "no run in vain is"
 
 
 def test_long_compilations_are_paid_for_sooner() -> None:
