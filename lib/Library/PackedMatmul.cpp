@@ -50,15 +50,15 @@ struct Weight {
 Value library::packWeight(CallBuilder &calls, OpBuilder &builder, Value weight,
                           bool transposed, int64_t columns) {
   auto type = cast<RankedTensorType>(weight.getType());
-  ArrayRef<int64_t> shape = type.getShape();
-  unsigned rank = shape.size() - 2;
-  int64_t in = shape[rank + (transposed ? 0 : 1)];
-  int64_t out = shape[rank + (transposed ? 1 : 0)], panels = out / columns;
-  SmallVector<int64_t> apart(shape.drop_back(2)), order, strides;
+  Weight sizes(type, transposed);
+  ArrayRef<int64_t> batch = type.getShape().drop_back(2);
+  unsigned rank = batch.size();
+  int64_t in = sizes.in.constant(), out = sizes.out, panels = out / columns;
+  SmallVector<int64_t> apart(batch), order, strides;
   int64_t stride = in * out;
   for (unsigned d = rank; d-- > 0;) {
     strides.insert(strides.begin(), stride);
-    stride *= shape[d];
+    stride *= batch[d];
   }
   llvm::append_range(order, llvm::seq<int64_t>(rank));
   if (transposed) {
@@ -70,8 +70,7 @@ Value library::packWeight(CallBuilder &calls, OpBuilder &builder, Value weight,
     order.append({rank, rank + 2, rank + 1});
     strides.append({columns * in, 1, in});
   }
-  RankedTensorType result =
-      Weight(type, transposed).packedType(columns, type.getElementType());
+  RankedTensorType result = sizes.packedType(columns, type.getElementType());
   auto turn =
       tssa::ViewAttr::get(builder.getContext(), tssa::ViewKind::permute, order);
   Value turned = tssa::AccessOp::create(

@@ -169,8 +169,8 @@ struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
                    int64_t rows, RankedTensorType type) {
     constexpr int64_t kLongSum = 64;
     int64_t width = panelWidth(rows, columns);
-    if (width == 0 || rows < packRows || !call.in.isKnownAtLeast(kLongSum) ||
-        !call.in.isConstant() || typeOf(call.weight).getRank() != 2 ||
+    if (width == 0 || rows < packRows || !call.in.isConstant() ||
+        call.in.constant() < kLongSum || typeOf(call.weight).getRank() != 2 ||
         !isRowMajorF32(call.input) || !isRowMajorF32(call.weight) ||
         type.getEncoding())
       return {};

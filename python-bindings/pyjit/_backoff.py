@@ -26,12 +26,12 @@ _FREE = 2
 FREE_MADE = 12
 """Runs that made specializations before any has to be paid for. A decoder that is asked in several ways needs some
 ten."""
-_WORTH = 8
-"""Calls that each of them has answered on average, from which on more of them are worth their time."""
 FREE_SECONDS = 10.0
 """Likewise in time: about what the first call of ``torch.compile`` takes."""
 FEW_MADE = 2
 """Likewise of modules in calls of a function that has reached its limit: what varies there varies in them."""
+_WORTH = 8
+"""Calls that each specialization has answered on average, from which on more of them are worth their time."""
 _MOST_UNSEEN = 64
 """How many calls may pass between two that are timed,"""
 _UNSEEN_SECONDS = 2e-3
@@ -87,7 +87,12 @@ class Backoff:
     def is_paid_for(self, reason: Hashable) -> bool:
         """Whether the next run waits because those before made specializations enough."""
         account = self._accounts.get(reason)
-        return account is not None and account.made > 0 and not account.in_vain
+        return (
+            account is not None
+            and account.made > 0
+            and not account.in_vain
+            and account.wait < math.inf
+        )
 
     def observed_in_vain(self, reason: Hashable, start: float) -> None:
         """A run that began at ``start`` came to nothing."""

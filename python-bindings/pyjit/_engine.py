@@ -246,16 +246,11 @@ class Engine:
     def _note_wait(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """So many specializations are made that the next one has to be paid for."""
         self._waits = True
-        self.misses.add(self, args, kwargs)
-        differs = self.misses.most_frequent()
-        self.note(
-            Reason(
-                ReasonKind.SPECIALIZATION_LIMIT,
-                f"{len(self.compiled.specializations)} specializations are made, and calls meet none of them; "
-                "a further one waits until such calls have taken in eager what one takes to make"
-                + (f"; what differs most often: {differs}" if differs else ""),
-                self.own_place(),
-            )
+        self._note_many(
+            f"{len(self.compiled.specializations)} specializations are made, and calls meet none of them; "
+            "a further one waits until such calls have taken in eager what one takes to make",
+            args,
+            kwargs,
         )
 
     def _reach_limit(self, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -265,20 +260,25 @@ class Engine:
         self._limit_reached = True
         if self.modules:
             self.modules.few = True
-        limit = self.settings.recompile_limit
-        self.misses.add(self, args, kwargs)
-        differs = self.misses.most_frequent()
-        self.note(
-            Reason(
-                ReasonKind.SPECIALIZATION_LIMIT,
-                f"the limit of {limit} specializations is reached (option recompile_limit); "
-                "calls that meet none of them run in eager"
-                + (f"; what differs most often: {differs}" if differs else ""),
-                self.own_place(),
-            ),
+        self._note_many(
+            f"the limit of {self.settings.recompile_limit} specializations is reached (option recompile_limit); "
+            "calls that meet none of them run in eager",
+            args,
+            kwargs,
             lasting=True,
         )
         self._backoff.give_up("limit")
+
+    def _note_many(
+        self, text: str, args: tuple, kwargs: dict[str, Any], lasting: bool = False
+    ) -> None:
+        """A call meets none of many specializations; what differs most often is said, too."""
+        self.misses.add(self, args, kwargs)
+        if differs := self.misses.most_frequent():
+            text += f"; what differs most often: {differs}"
+        self.note(
+            Reason(ReasonKind.SPECIALIZATION_LIMIT, text, self.own_place()), lasting
+        )
 
     def _learn_from_miss(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """What kept the specializations from answering, and what becomes dynamic for it."""

@@ -268,8 +268,9 @@ PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   bool mayGoBack = at::GradMode::is_enabled();
   timing = true;
   auto start = steady_clock::now();
-  PyObject *result = eager ? callEager(self, args, nargsf, kwnames)
-                           : answerWhole(callable, args, nargsf, kwnames);
+  PyObject *result =
+      eager ? callEager(self, args, nargsf, kwnames, &specialization)
+            : answerWhole(callable, args, nargsf, kwnames);
   bool settled = specialization.settle();
   duration<double> taken = steady_clock::now() - start;
   timing = false;

@@ -27,7 +27,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def in_eager(function: Callable, **options: Any) -> Any:
     """A compiled function whose calls all run in eager, but for the modules that they call."""
     fast = pyjit.compile(function, options=options)
-    fast.engine._backoff.may_observe = lambda reason: False
+    fast.engine._backoff.may_observe = lambda reason, hits: False
     return fast
 
 
@@ -52,6 +52,17 @@ def test_module_in_eager_call() -> None:
     assert set(vars(model)) == before
     told = "modules that eager parts call run compiled: Sequential (1 graph, 3 hits)"
     assert told in str(pyjit.explain(fast))
+
+
+def test_none_beside_one_graph_that_is_compared() -> None:
+    """Eager's turns are eager's: nobody needs the module's own compilation."""
+    model, x = net(), torch.randn(3, 4)
+    fast = pyjit.compile(lambda x: model(x) + 1, options={"compare_with_eager": True})
+    for _ in range(40):
+        assert torch.equal(fast(x), model(x) + 1)
+    stats = pyjit.stats(fast)
+    assert stats["compared"] and stats["eager_calls"] > 0
+    assert not stats["compiled_modules"]
 
 
 def test_same_graph_as_compile() -> None:
@@ -106,7 +117,7 @@ def test_model_with_broken_forward() -> None:
 
     model, x = Model(), torch.randn(3, 4)
     fast = pyjit.compile(model)
-    fast._pyjit_call.engine._backoff.may_observe = lambda reason: False
+    fast._pyjit_call.engine._backoff.may_observe = lambda reason, hits: False
     for _ in range(4):
         torch.testing.assert_close(fast(x), model(x))
     told = pyjit.stats(fast)["compiled_modules"]

@@ -354,13 +354,17 @@ def from_others(calls: Calls, wanted: Collection[str]) -> None:
             calls.offer(name, tuple(args), {})
 
 
-def sample_calls(wanted: Collection[str]) -> dict[str, list[Call]]:
-    """Calls that eager takes, by overload, with some for each wanted one where any are found."""
+def sample_calls(
+    wanted: Collection[str], by_schema: bool = True
+) -> dict[str, list[Call]]:
+    """Calls that eager takes, by overload, with some for each wanted one where any are found: of PyTorch's samples,
+    some by hand, and some made up by the schema."""
     calls = Calls()
     torch.manual_seed(0)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from_hand(calls)
         from_op_db(calls, wanted)
-        from_others(calls, wanted)
+        if by_schema:
+            from_others(calls, wanted)
     return dict(calls.found)

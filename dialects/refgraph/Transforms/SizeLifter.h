@@ -127,6 +127,7 @@ private:
                     int64_t value);
   void compare(llvm::StringRef function, const SizePolynomial &a,
                const SizePolynomial &b, bool outcome);
+  SizePolynomial shifted(SizePolynomial size) const;
   SizePolynomial renumber(SizePolynomial size) const;
   TensorType typeOf(const SymbolicShape &shape, TensorType recorded) const;
 

@@ -17,14 +17,21 @@ using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::refgraph;
 
+/// Over symbols that are least sizes; see findShifts.
+SizePolynomial SizeLifter::shifted(SizePolynomial size) const {
+  SizePolynomial result = size;
+  for (auto [symbol, shift] : shifts)
+    result = result.substitute(symbol, SizePolynomial::symbol(symbol) + shift);
+  return result;
+}
+
 SizePolynomial SizeLifter::renumber(SizePolynomial size) const {
   // By way of numbers that are nobody's.
   constexpr unsigned apart = 1 << 20;
-  SizePolynomial result = size;
+  SizePolynomial result = shifted(size);
   size.walkSymbols([&](unsigned symbol) {
     result = result.substitute(
-        symbol, SizePolynomial::symbol(apart + finalNumber.lookup(symbol)) +
-                    shifts.lookup(symbol));
+        symbol, SizePolynomial::symbol(apart + finalNumber.lookup(symbol)));
   });
   SizePolynomial moved = result;
   result.walkSymbols([&](unsigned symbol) {
@@ -374,8 +381,8 @@ void SizeLifter::writeConditions() {
   llvm::SmallVector<SizePolynomial> done;
   for (const SizePolynomial &size : solver.getNotNegative()) {
     if (llvm::is_contained(done, size) ||
-        size.getLowerBound().value_or(-1) >= 0)
-      continue;
+        shifted(size).getLowerBound().value_or(-1) >= 0)
+      continue; // it follows from what symbols are at least
     done.push_back(size);
     compare("ge", size, 0, true);
   }
