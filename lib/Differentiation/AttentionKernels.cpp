@@ -42,10 +42,9 @@ private:
   }
 
   bool fits() {
-    // Numbers are drawn alike in a CUDA graph and out of it by cuDNN's alone.
-    bool drawsAlike =
-        takes("cudnn") ? a.number(4).has_value() : a.number(4) == 0.0;
-    if (!drawsAlike || a.flag(7) || a.wants(3))
+    bool draws =
+        takes("flash_cpu") ? a.number(4) == 0.0 : a.number(4).has_value();
+    if (!draws || a.flag(7) || a.wants(3))
       return false;
     return llvm::all_of(ValueRange{query, key, value}, [&](Value operand) {
       return typeOf(operand).getRank() == 4 &&
@@ -69,8 +68,27 @@ private:
     return true;
   }
 
+  /// With dropout: as eager draws its numbers, whatever is captured.
+  bool efficientDrawing() {
+    namespace names = operators::pyjit;
+    Argument p = a.constant(4), causal = a.constant(5), scale = a.constant(6);
+    Argument mask = bias(-std::numeric_limits<double>::infinity());
+    Builder types = forward.getBuilder();
+    ValueRange made = call(names::efficient_attention,
+                           {query, key, value, mask, p, causal, scale},
+                           {rowMajorType(rows(), types.getF32Type()),
+                            RankedTensorType::get({2}, types.getI64Type())});
+    give(a.build.callAll(names::efficient_attention_backward,
+                         {a.gradient(), query, key, value, mask, Value(made[0]),
+                          Value(made[1]), Value(made[2]), p, causal, scale},
+                         ofOperands()));
+    return true;
+  }
+
   bool efficient() {
     namespace aten = operators::aten;
+    if (a.number(4) != 0.0)
+      return efficientDrawing();
     std::optional<int64_t> length = lengthOf(query);
     if (a.tensor(3) || !length)
       return false;

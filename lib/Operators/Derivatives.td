@@ -769,6 +769,10 @@ def : LinearGradients<One<["convolution_backward"]>.Of>;
 def : GradientRule<"MaxPool", One<["max_pool2d"]>.Of>;
 def : GradientRule<"GridSampler", One<["grid_sampler_2d", "grid_sampler_3d"]>.Of>;
 def : GradientRule<"RnnLayer", One<["mkldnn_rnn_layer"]>.Of>;
+def : GradientRule<"Recurrence", One<["lstm.input", "gru.input",
+                                      "rnn_tanh.input", "rnn_relu.input"]>.Of>;
+def : GradientRule<"LSTMCell", One<["_thnn_fused_lstm_cell"]>.Of>;
+def : GradientRule<"GRUCell", One<["_thnn_fused_gru_cell"]>.Of>;
 def : GradientRule<"Dropout", One<["native_dropout"]>.Of>;
 def : DrawsMask<One<["native_dropout"]>.Of>;
 def : GradientRule<"Attention", One<["scaled_dot_product_attention"]>.Of>;

@@ -24,7 +24,10 @@ def : Costly<All<["_cdist_forward", "_convolution", "_embedding_bag", "_fft_c2c"
                   "_scaled_dot_product_flash_attention_for_cpu",
                   "_scaled_dot_product_flash_attention_for_cpu_backward",
                   "searchsorted",
-                  "sort", "topk"]>.Of>;
+                  "sort", "topk"]>.Of
+             # ["pyjit::efficient_attention",
+                "pyjit::efficient_attention_backward",
+                "pyjit::recurrence_backward"]>;
 
 //===----------------------------------------------------------------------===//
 // Memory
@@ -190,6 +193,7 @@ def : SizeRule<"Solve", All<["linalg_solve"]>.Of>;
 def : SizeRule<"Transform", All<["_fft_r2c", "_fft_c2c", "_fft_c2r"]>.Of>;
 def : SizeRule<"GridSampler", All<["grid_sampler_2d", "grid_sampler_3d"]>.Of>;
 def : SizeRule<"RnnLayer", All<["mkldnn_rnn_layer"]>.Of>;
+def : SizeRule<"Cell", One<["_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"]>.Of>;
 def : SizeRule<"Recurrence", One<["lstm.input", "gru.input", "rnn_tanh.input",
                                   "rnn_relu.input"]>.Of>;
 def : SizeRule<"NativeAttention", All<["_native_multi_head_attention"]>.Of>;
@@ -484,14 +488,15 @@ def : HandsOnRate<dropouts # All<["scaled_dot_product_attention"]>.Of>;
 def : DrawsByProbability<"dropout", recurrences>;
 defvar attentionKernels = One<["_scaled_dot_product_flash_attention_for_cpu",
                                "_scaled_dot_product_cudnn_attention",
-                               "_scaled_dot_product_efficient_attention"]>.Of;
+                               "_scaled_dot_product_efficient_attention"]>.Of
+                          # ["pyjit::efficient_attention"];
 defvar attentionGradients =
     One<["_scaled_dot_product_flash_attention_for_cpu_backward",
          "_scaled_dot_product_cudnn_attention_backward",
-         "_scaled_dot_product_efficient_attention_backward"]>.Of;
+         "_scaled_dot_product_efficient_attention_backward"]>.Of
+    # ["pyjit::efficient_attention_backward"];
 def : DrawsByProbability<"dropout_p", All<["scaled_dot_product_attention"]>.Of
-                                          # attentionKernels
-                                          # attentionGradients>;
+                                          # attentionKernels>;
 def : DrawsByFlag<"train", dropouts # recurrences # All<["native_dropout"]>.Of>;
 def : DrawsByFlag<"training", All<["rrelu_with_noise", "rrelu_with_noise_"]>.Of>;
 

@@ -419,6 +419,15 @@ def : Op<"pyjit::written", (Value $value)>;
 // made to show later (`x.data = y`). For a backward program.
 def : Schema<"pyjit::seen(Tensor self) -> Tensor">;
 def : Op<"pyjit::seen", (Value $self)>;
+// Attention that draws numbers on a device, and its backward: their seed and
+// offset, and the sums, as values of one place and size (runtime/torch/
+// AttentionCalls.cpp). The mask is one to add, or none.
+def : Schema<"pyjit::efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, float dropout_p, bool is_causal, float? scale) -> (Tensor, Tensor, Tensor)", "Random">;
+def : Schema<"pyjit::efficient_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor output, Tensor logsumexp, Tensor numbers, float dropout_p, bool is_causal, float? scale) -> (Tensor, Tensor, Tensor)">;
+// The gradients of a recurrent layer of cuDNN's, whose forward pass it runs
+// again: of the input, the states and the weights, in that order
+// (runtime/torch/RecurrentCalls.cpp). `mode` is cuDNN's number of the kind.
+def : Schema<"pyjit::recurrence_backward(Tensor[] gradients, Tensor input, Tensor[] hx, Tensor[] params, int mode, bool has_biases, int num_layers, bool bidirectional, bool batch_first) -> Tensor[]">;
 // Group norm of groups x channels x points; eager multiplies the mean by the
 // weight before it subtracts it, which shows where a weight is infinite.
 def : Schema<"pyjit::grouped_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> Tensor">;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OwnCalls.h"
 #include "pyjit-rt/TorchExecutor.h"
 
 #include <ATen/ScalarOps.h>
@@ -178,6 +179,8 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
       '.', full.find("::") == std::string::npos ? 0 : full.find("::"));
   std::string name = full.substr(0, dot);
   std::string overload = dot == std::string::npos ? "" : full.substr(dot + 1);
+  if (name.compare(0, 7, "pyjit::") == 0)
+    registerOwnCalls();
   auto handle = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!handle) {
     error = "this PyTorch has no operator " + full;

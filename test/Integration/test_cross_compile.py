@@ -295,3 +295,62 @@ def test_layers_of_a_step(built: list[Built]) -> None:
         assert not set(views) & set(targets), launch
         kernels = re.findall(r"kernel (\w+) \(.*\) grid [1-9]", launch)
         assert len(kernels) > 2 * len(set(kernels)), launch
+
+
+Batch = tuple[torch.Tensor, ...]
+Made = tuple[nn.Module, Callable[..., torch.Tensor], Callable[[int, int], Batch]]
+
+
+def bert() -> Made:
+    """Batches with padding: its mask decides a branch, and a graph ends there."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig(
+        vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=24, max_position_embeddings=40,
+    )  # fmt: skip
+    model = BertForSequenceClassification(config)
+
+    def batch(rows: int, columns: int) -> Batch:
+        ids = torch.randint(1, 40, (rows, columns))
+        mask = torch.ones_like(ids)
+        mask[1:, columns // 2 :] = 0
+        return ids, mask, torch.randint(2, (rows,))
+
+    def loss(ids: torch.Tensor, mask: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return model(ids, attention_mask=mask, labels=y).loss
+
+    return model, loss, batch
+
+
+def images() -> Made:
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Dropout(0.1), nn.Flatten(2), nn.Linear(16, 4),
+    )  # fmt: skip
+
+    return (
+        model,
+        lambda x: model(x).square().mean(),
+        lambda rows, _: (torch.randn(rows, 3, 8, 8),),
+    )
+
+
+@pytest.mark.parametrize("make", [bert, images], ids=lambda f: f.__name__)
+def test_steps_of_models(built: list[Built], make: Callable[[], Made]) -> None:
+    """With sizes that differ, and dropout, which no graph holds: a step is several graphs."""
+    torch.manual_seed(0)
+    model, loss_of, batch = make()
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+
+    def step(*given: torch.Tensor) -> torch.Tensor:
+        loss = loss_of(*given)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    fast = pyjit.compile(step)
+    for rows, columns in ((3, 8), (3, 11), (3, 14), (2, 8), (4, 9), (3, 12)):
+        fast(*batch(rows, columns))
+    assert any("bernoulli" in launch for launch in check(built, without_numbers))

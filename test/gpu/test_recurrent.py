@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pyjit
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 KINDS: dict[str, Callable[[], nn.RNNBase]] = {
@@ -57,6 +59,63 @@ def test_layers(kind: str) -> None:
             check(fast(x, state), network(x, state))
     stats = pyjit.stats(fast)
     assert not stats["graph_breaks"] and stats["hits"] > 4, stats["reasons"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients(kind: str) -> None:
+    """Of the input, the states and the weights, by what comes from each result; lengths differ."""
+    torch.manual_seed(0)
+    network = Network(KINDS[kind]()).cuda()
+    fast = pyjit.compile(network)
+    for step, (a, b) in enumerate([(7, 5)] * 4 + [(9, 5), (9, 6), (7, 5), (3, 4)]):
+        x = torch.randn(a, b, 16, device="cuda", requires_grad=True)
+        with torch.no_grad():
+            _, states = network(x)
+        leaves = [states] if isinstance(states, torch.Tensor) else list(states)
+        leaves = [x, *(s.detach().requires_grad_() for s in leaves), *network.parameters()]  # fmt: skip
+        states = leaves[1:3] if isinstance(states, tuple) else leaves[1]
+        found = []
+        for f in (network, fast):
+            out, last = f(x, states)
+            last = last if isinstance(last, torch.Tensor) else sum(s.sum() for s in last)  # fmt: skip
+            loss = (out.square().sum(), last.sum(), out.sum() + last.sum())[step % 3]
+            grads = torch.autograd.grad(loss, leaves, allow_unused=True)
+            found.append([out, loss, *(leaves[0] * 0 if g is None else g for g in grads)])  # fmt: skip
+        for got, want in zip(found[1], found[0], strict=True):
+            torch.testing.assert_close(got, want, rtol=2e-3, atol=2e-3)
+    stats = pyjit.stats(fast)
+    assert not stats.graph_breaks and stats.hits >= 3, stats.reasons
+
+
+def test_a_whole_step_is_one_graph() -> None:
+    torch.manual_seed(0)
+    nets = [nn.Sequential(nn.Embedding(20, 16), nn.LSTM(16, 24, batch_first=True)).cuda()]  # fmt: skip
+    nets.append(copy.deepcopy(nets[0]))
+    nets[1][1].flatten_parameters()  # or eager warns in each call
+    heads = [nn.Linear(24, 3).cuda() for _ in nets]
+    heads[1].load_state_dict(heads[0].state_dict())
+    optimizers = [
+        torch.optim.Adam([*net.parameters(), *head.parameters()], eps=1e-3)
+        for net, head in zip(nets, heads, strict=True)
+    ]
+
+    def step(which: int, ids: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        _, (hidden, _) = nets[which](ids)
+        loss = F.cross_entropy(heads[which](hidden[-1]), y)
+        optimizers[which].zero_grad()
+        loss.backward()
+        optimizers[which].step()
+        return loss.detach()
+
+    fast = pyjit.compile(step)
+    for _ in range(8):
+        ids = torch.randint(20, (4, 9), device="cuda")
+        y = torch.randint(3, (4,), device="cuda")
+        torch.testing.assert_close(fast(1, ids, y), step(0, ids, y), rtol=1e-3, atol=1e-4)  # fmt: skip
+    for a, b in zip(nets[1].parameters(), nets[0].parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+    stats = pyjit.stats(fast)
+    assert not stats.graph_breaks and stats.hits >= 4, stats.reasons
 
 
 def test_weights_that_change() -> None:

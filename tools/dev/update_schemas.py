@@ -409,6 +409,8 @@ NAMES = [
     "logcumsumexp",
     "max_pool3d_with_indices",
     "mkldnn_rnn_layer",
+    "_thnn_fused_lstm_cell",
+    "_thnn_fused_gru_cell",
     "mode",
     "multi_margin_loss",
     "multilabel_margin_loss_forward",
@@ -627,7 +629,9 @@ def overloads() -> list[tuple[str, str]]:
         except AttributeError:  # a TorchScript helper, no dispatcher operator
             continue
         kind = ""
-        if torch.Tag.nondeterministic_seeded in tags:
+        # The numbers of attention's backward were drawn by its forward pass.
+        drawn = base.endswith("_attention_backward")
+        if torch.Tag.nondeterministic_seeded in tags and not drawn:
             kind = "Random"
         elif torch.Tag.dynamic_output_shape in tags:
             kind = "Dynamic"

@@ -296,9 +296,10 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
           return !graph->isProperAncestor(use.getOwner());
         };
         if (llvm::any_of(op->getUses(), outside)) {
-          Operation *clone = builder.clone(*op);
-          op->getResult(0).replaceUsesWithIf(clone->getResult(0), outside);
-          Value root = getRoot(clone->getResult(0));
+          // What it is a view of may be a view that stays inside.
+          Value root = getRoot(op->getResult(0));
+          Value again = showAgain(builder, op->getResult(0), root);
+          op->getResult(0).replaceUsesWithIf(again, outside);
           if (inside.contains(root.getDefiningOp()) &&
               isa<CallOp>(root.getDefiningOp()))
             yielded.insert(root);

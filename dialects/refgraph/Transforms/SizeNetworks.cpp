@@ -233,6 +233,35 @@ Shapes size_rules::rnnLayer(const SizeCall &c) {
   return shapes;
 }
 
+/// One step of a fused cell: the new states, and a workspace with some numbers
+/// for each element of a state.
+Shapes size_rules::cell(const SizeCall &c) {
+  const SymbolicShape *input = c.tensor("input_gates"),
+                      *hidden = c.tensor("hidden_gates"),
+                      *state = c.tensor("hx");
+  if (!state)
+    state = c.tensor("cx");
+  if (!input || !hidden || !state || input->rank() != 2 ||
+      hidden->rank() != 2 || state->rank() != 2)
+    return std::nullopt;
+  const SizePolynomial &batch = state->sizes[0], &size = state->sizes[1];
+  // How many gates there are is the weights' business.
+  if (!c.facts.requireEqual(size, SizePolynomial(c.facts.evaluate(size))))
+    return std::nullopt;
+  for (const SymbolicShape *gates : {input, hidden})
+    if (!c.facts.requireEqual(gates->sizes[0], batch) ||
+        !c.facts.requireEqual(
+            gates->sizes[1], SizePolynomial(c.facts.evaluate(gates->sizes[1]))))
+      return std::nullopt;
+  SymbolicShapes shapes;
+  unsigned last = c.op.getNumFresh() - 1;
+  for (unsigned r = 0; r < last; ++r)
+    shapes.push_back(fresh(state->sizes));
+  shapes.push_back(
+      fresh({batch, SizePolynomial(c.resultType(last).getShape()[1])}));
+  return shapes;
+}
+
 /// All layers and directions: what each step gives, and the states behind the
 /// last, a hidden one and with some kinds a cell's.
 Shapes size_rules::recurrence(const SizeCall &c) {

@@ -39,8 +39,9 @@ pyjit::capture::attentionKernel(const std::string &overload,
 
 bool pyjit::capture::drawsInAttention(
     const std::string &overload, const std::vector<c10::IValue> &arguments) {
+  std::string_view cudnn = "cudnn", efficient = "efficient";
   const char *kernel = attentionKernel(overload, arguments);
-  if (!kernel || std::string_view(kernel) != "cudnn")
+  if (!kernel || (kernel != cudnn && kernel != efficient))
     return false;
   bool groups = arguments[7].toBool();
   return !groups &&

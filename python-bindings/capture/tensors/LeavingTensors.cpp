@@ -39,6 +39,27 @@ Counter counterOf(const TensorInfo &info) {
   return {memoryOf(info), info.data};
 }
 
+/// Tells which tensors share a version counter: moves one, and puts it back.
+class VersionProbe {
+public:
+  explicit VersionProbe(const at::TensorBase &t)
+      : tensor(t), before(t._version()) {}
+
+  bool moves(const at::TensorBase &other) {
+    int64_t version = other._version();
+    tensor.unsafeGetTensorImpl()->bump_version();
+    bool moved = other._version() != version;
+    // A copy of a counter shares the count.
+    c10::VariableVersion(tensor.unsafeGetTensorImpl()->version_counter())
+        .set_version(before);
+    return moved;
+  }
+
+private:
+  const at::TensorBase tensor;
+  const int64_t before;
+};
+
 /// How autograd sees a view; empty: as one like any that was made in
 /// `gradMode`.
 std::string viewShownAs(const at::TensorBase &t, bool gradMode) {
@@ -118,6 +139,7 @@ public:
 
 private:
   void findExternals();
+  void countParts(const std::vector<at::TensorBase> &tensors);
   void findDivided();
   const TensorInfo *findOwn(const c10::TensorImpl *impl) const;
   void checkLeaf(const at::Tensor &t);
@@ -141,6 +163,8 @@ private:
   std::set<const void *> divided;
   /// Who was written most often.
   std::map<Counter, std::pair<const TensorInfo *, int64_t>> counts;
+  /// By value: the same of inputs that are parts of one memory.
+  std::map<int, std::pair<const TensorInfo *, int64_t>> parts;
 };
 
 void LeavingTensors::findExternals() {
@@ -156,6 +180,36 @@ void LeavingTensors::findExternals() {
     if (count ||
         (impl.writtenStorages.count(memoryOf(info)) && !t.is_inference()))
       counts[counterOf(info)] = {&info, count};
+  }
+  for (auto &[memory, tensors] : externals)
+    if (tensors.size() > 1 && impl.writtenStorages.count(memory))
+      countParts(tensors);
+}
+
+/// Inputs that are parts of one memory have counters of their own, or share
+/// one, which goes on by each write of any of them.
+void LeavingTensors::countParts(const std::vector<at::TensorBase> &tensors) {
+  std::vector<const TensorInfo *> written;
+  for (const at::TensorBase &t : tensors)
+    if (impl.writtenInputs.count(t.unsafeGetTensorImpl()) && !t.is_inference())
+      written.push_back(impl.find(t));
+  if (written.empty())
+    return;
+  counts.erase(counterOf(*written.front()));
+  while (!written.empty()) {
+    at::TensorBase first(written.front()->impl);
+    int64_t count = versionOf(first) - written.front()->version;
+    std::vector<const TensorInfo *> others, sharing;
+    VersionProbe probe(first);
+    for (const TensorInfo *info : written)
+      (probe.moves(at::TensorBase(info->impl)) ? sharing : others)
+          .push_back(info);
+    for (const TensorInfo *info : sharing) {
+      bool last = info == sharing.back();
+      parts[info->value] = {info, last ? count : 1};
+      count -= !last;
+    }
+    written = std::move(others);
   }
 }
 
@@ -386,7 +440,7 @@ bool LeavingTensors::requiresGrad(const at::Tensor &t,
 
 /// In the order of the trace, so that equal calls give equal traces.
 void LeavingTensors::writeCounts() {
-  std::map<int, std::pair<const TensorInfo *, int64_t>> inOrder;
+  std::map<int, std::pair<const TensorInfo *, int64_t>> inOrder = parts;
   for (auto &entry : counts)
     if (entry.second.first)
       inOrder[entry.second.first->value] = entry.second;

@@ -453,8 +453,11 @@ void OperatorRecording::endPartialGradients() {
 void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
                                        const std::string &overload,
                                        bool constant) {
-  bind(t, value);
   const void *storage = storageOf(t);
+  if (const TensorInfo &info = bind(t, value); info.external && !info.data)
+    writtenInputs.insert(info.impl.get());
+  else
+    shownAndWritten.insert(storage);
   if (earlier.leafStorages.count(storage))
     recording.endWhole(ReasonKind::Operator,
                        "operator " + overload +
@@ -476,9 +479,9 @@ void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
 void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   std::vector<c10::IValue> outputs = fn.outputs();
   // Likewise its results, with more beneath.
-  if (size_t given = op.handle.schema().returns().size();
-      outputs.size() > given)
-    outputs.erase(outputs.begin(), outputs.end() - std::ptrdiff_t(given));
+  if (outputs.size() > op.numResults)
+    outputs.erase(outputs.begin(),
+                  outputs.end() - std::ptrdiff_t(op.numResults));
   // cuDNN's fourth result is its own memory for the backward pass.
   if (op.updatesStatistics && outputs.size() > 3)
     outputs.resize(3);

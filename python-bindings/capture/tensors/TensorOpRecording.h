@@ -39,6 +39,8 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   bool strangeHistory = false; ///< of an operand; see hasStrangeHistory
   /// A batch norm, which writes running statistics out of autograd's sight.
   bool updatesStatistics = false;
+  /// Of the operator that was called, which `handle` need not be.
+  size_t numResults = 0;
 };
 
 /// Records an operator that has returned, or raised: then it has no outputs.

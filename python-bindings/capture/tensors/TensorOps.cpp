@@ -241,6 +241,7 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   if (!handle)
     return nullptr;
   std::string name = toName(*operatorName);
+  size_t numResults = handle->schema().returns().size();
   std::vector<c10::IValue> copies = argumentsOf(fn, handle->schema());
   if (auto operation = beginTransformed(*this, *handle, copies))
     return operation;
@@ -297,6 +298,7 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   auto operation = std::make_unique<Operation>(*handle);
   operation->castKept = castKept;
   operation->updatesStatistics = training;
+  operation->numResults = numResults;
   std::vector<at::Tensor> operands = tensorsOf(copies);
   operation->strangeHistory =
       std::any_of(operands.begin(), operands.end(),

@@ -645,6 +645,38 @@ std::string TensorRecorder::stateChange(int *gradMode) {
   return "";
 }
 
+/// Whether the inputs in this memory lie one behind the other, as the weights
+/// of a recurrent layer do that cuDNN wants in one piece: what each of them
+/// reaches over is its own, and nothing else shows it. Guards ask where they
+/// lie in each call (DisjointMemory).
+static bool areApart(const TensorRecorder::Impl &impl, const void *storage) {
+  if (impl.shownAndWritten.count(storage))
+    return false;
+  std::vector<std::pair<uintptr_t, uintptr_t>> ranges;
+  for (const auto &[tensor, info] : impl.tensors) {
+    if (!hasStorage(tensor, storage))
+      continue;
+    if (!info.external) {
+      auto leaves = [tensor = tensor](const at::Tensor &t) {
+        return t.unsafeGetTensorImpl() == tensor;
+      };
+      if (std::any_of(impl.leaving.begin(), impl.leaving.end(), leaves))
+        return false;
+      continue;
+    }
+    int64_t last = tensor->numel() ? 1 : 0;
+    for (int64_t d = 0; last && d < tensor->dim(); ++d)
+      last += (tensor->size(d) - 1) * tensor->stride(d);
+    auto begin = reinterpret_cast<uintptr_t>(tensor->data());
+    ranges.emplace_back(begin, begin + last * tensor->itemsize());
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i - 1].second > ranges[i].first)
+      return false;
+  return true;
+}
+
 std::string TensorRecorder::finalConflict() {
   for (auto &entry : impl->tensors) {
     TensorInfo &info = entry.second;
@@ -676,7 +708,7 @@ std::string TensorRecorder::finalConflict() {
              ") on memory that a view (" + impl->retypedStorages[entry.first] +
              ") shows as numbers of another type";
   for (auto &entry : impl->writtenStorages)
-    if (externals[entry.first] > 1)
+    if (externals[entry.first] > 1 && !areApart(*impl, entry.first))
       return "an in-place operator (" + entry.second +
              ") on an input that shares memory with another input";
   return "";

@@ -77,3 +77,16 @@ func.func @written_out(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x5x8xf32>, %v: ten
   %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %k, %v, %m, 0.0 : f64, false, none, false) {pyjit.takes_kernel = "efficient"} : (tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<5x5xf32>) -> tensor<2x4x5x8xf32>
   return %0 : tensor<2x4x5x8xf32>
 }
+
+// -----
+
+// With dropout the call draws once, here and not in the call that is replaced,
+// and its seed and offset go to the backward, whatever the length.
+// CHECK-LABEL: func.func @drawing(
+// CHECK: %[[OUT:.*]]:3 = tssa.aten "pyjit::efficient_attention"(%[[Q:.*]], %[[K:.*]], %[[V:.*]], %[[M:.*]], 1.000000e-01 : f64, false, none)
+// CHECK-NOT: scaled_dot_product_attention
+// CHECK: tssa.aten "pyjit::efficient_attention_backward"({{.*}}, %[[Q]], %[[K]], %[[V]], %[[M]], %[[OUT]]#0, %[[OUT]]#1, %[[OUT]]#2, 1.000000e-01 : f64, false, none)
+func.func @drawing(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4x5x8xf32>, %m: tensor<5x5xf32>) -> tensor<2x4x5x8xf32> attributes {pyjit.gradient_inputs = array<i64: 0, 1, 2>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %k, %v, %m, 0.1 : f64, false, none, false) {pyjit.takes_kernel = "efficient"} : (tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<5x5xf32>) -> tensor<2x4x5x8xf32>
+  return %0 : tensor<2x4x5x8xf32>
+}
