@@ -36,7 +36,7 @@ def test_two_tensors_then_same(compile: Compile) -> Steps:
 
 
 @scenario(
-    eager="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
+    graph_breaks="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
 )
 def test_views_of_one_storage(compile: Compile) -> Steps:
     f = compile(_add_first_then_multiply)

@@ -191,7 +191,8 @@ void LeavingTensors::findExternals() {
 void LeavingTensors::countParts(const std::vector<at::TensorBase> &tensors) {
   std::vector<const TensorInfo *> written;
   for (const at::TensorBase &t : tensors)
-    if (impl.writtenInputs.count(t.unsafeGetTensorImpl()) && !t.is_inference())
+    if (impl.earlier.writtenInputs.count(t.unsafeGetTensorImpl()) &&
+        !t.is_inference())
       written.push_back(impl.find(t));
   if (written.empty())
     return;

@@ -104,6 +104,10 @@ struct EarlierOperators {
   /// Storages that leaves of the call's own share with other tensors: they must
   /// not be written any more, nor leave the call.
   std::set<const void *> leafStorages;
+  /// Inputs that an operator wrote, and storages that one wrote otherwise: by
+  /// a view, or a tensor's `.data`.
+  std::set<const c10::TensorImpl *> writtenInputs;
+  std::set<const void *> shownAndWritten;
 };
 
 class EngineRun;
@@ -126,10 +130,6 @@ struct TensorRecorder::Impl {
   std::map<const void *, std::string> retypedStorages;
   /// Storages that an operator wrote to.
   std::map<const void *, std::string> writtenStorages;
-  /// Inputs that an operator wrote, and storages that one wrote otherwise: by
-  /// a view, or a tensor's `.data`.
-  std::set<const c10::TensorImpl *> writtenInputs;
-  std::set<const void *> shownAndWritten;
   bool suspended = false;
   int depth = 0; ///< inside an operator that is recorded as one
   State state = State::now();

@@ -455,9 +455,9 @@ void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
                                        bool constant) {
   const void *storage = storageOf(t);
   if (const TensorInfo &info = bind(t, value); info.external && !info.data)
-    writtenInputs.insert(info.impl.get());
+    earlier.writtenInputs.insert(info.impl.get());
   else
-    shownAndWritten.insert(storage);
+    earlier.shownAndWritten.insert(storage);
   if (earlier.leafStorages.count(storage))
     recording.endWhole(ReasonKind::Operator,
                        "operator " + overload +

@@ -650,7 +650,7 @@ std::string TensorRecorder::stateChange(int *gradMode) {
 /// reaches over is its own, and nothing else shows it. Guards ask where they
 /// lie in each call (DisjointMemory).
 static bool areApart(const TensorRecorder::Impl &impl, const void *storage) {
-  if (impl.shownAndWritten.count(storage))
+  if (impl.earlier.shownAndWritten.count(storage))
     return false;
   std::vector<std::pair<uintptr_t, uintptr_t>> ranges;
   for (const auto &[tensor, info] : impl.tensors) {

@@ -26,6 +26,8 @@ COMPOSITE = {
     "scaled_dot_product_attention", "selu", "softmax.int", "square", "subtract.Scalar",
     "subtract.Tensor", "to.device", "to.dtype", "to.dtype_layout", "to.other", "true_divide.Scalar",
     "true_divide.Tensor", "type_as",
+    # Layers of cuDNN's, of which torch differentiates `_cudnn_rnn`.
+    "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input",
     # Functional forms: torch has the in-place ones alone.
     "copy", "zero", "_native_batch_norm_legit_functional",
     # A number as the first operand.
