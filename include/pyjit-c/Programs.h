@@ -124,8 +124,9 @@ enum {
 };
 
 /// Thread and process state. A bit is compared when it is in `known`; a dtype
-/// (c10::ScalarType) or the index of the current device when it is not
-/// negative.
+/// (c10::ScalarType), the index of the current device or the device of
+/// torch.set_default_device (c10::DeviceType; then its index, too) when it is
+/// not negative.
 typedef struct PyjitState {
   uint32_t known;
   uint32_t value;
@@ -133,6 +134,8 @@ typedef struct PyjitState {
   int8_t autocastCpuDtype;
   int8_t autocastCudaDtype;
   int8_t cudaDevice;
+  int8_t defaultDevice;      // no other mode is active
+  int8_t defaultDeviceIndex; // -1: it names none
 } PyjitState;
 
 typedef struct PyjitPools {

@@ -160,7 +160,7 @@ uint32_t ProgramPools::addTensor(const PyjitTensorMeta &meta) {
 }
 
 FailureOr<uint32_t> ProgramPools::addState(refgraph::StateOp op) {
-  PyjitState state = {0, 0, -1, -1, -1, -1};
+  PyjitState state = {0, 0, -1, -1, -1, -1, -1, -1};
   ArrayRef<StringRef> flags = refgraph::StateOp::getFlagNames();
   ArrayRef<StringRef> types = refgraph::StateOp::getTypeNames();
   int8_t *slots[] = {&state.defaultDtype, &state.autocastCpuDtype,
@@ -176,6 +176,19 @@ FailureOr<uint32_t> ProgramPools::addState(refgraph::StateOp op) {
     }
     if (name == refgraph::StateOp::getDeviceName()) {
       state.cudaDevice = cast<IntegerAttr>(entry.getValue()).getInt();
+      continue;
+    }
+    if (name == refgraph::StateOp::getDefaultDeviceName()) {
+      StringRef device = cast<StringAttr>(entry.getValue()).getValue();
+      auto known = getDevice(device);
+      if (!known)
+        return op.emitOpError("state '")
+               << name << "' is " << entry.getValue()
+               << ", which is no device that is known";
+      state.defaultDevice = known->first;
+      // As Python compares devices: "cpu:0" is another than "cpu".
+      if (device.split(':').second.getAsInteger(10, state.defaultDeviceIndex))
+        state.defaultDeviceIndex = -1;
       continue;
     }
     auto type = cast<TypeAttr>(entry.getValue()).getValue();

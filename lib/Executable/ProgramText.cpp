@@ -334,6 +334,10 @@ private:
       os << " autocast_cuda_dtype " << int(state.autocastCudaDtype);
     if (state.cudaDevice >= 0)
       os << " cuda_device " << int(state.cudaDevice);
+    if (state.defaultDevice >= 0)
+      os << " default_device " << int(state.defaultDevice);
+    if (state.defaultDeviceIndex >= 0)
+      os << ":" << int(state.defaultDeviceIndex);
   }
 
   const PyjitPools &pools;

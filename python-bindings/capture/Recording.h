@@ -23,6 +23,7 @@
 #include "builtins/Containers.h"
 #include "builtins/Operators.h"
 #include "interpreter/CheckpointRegion.h"
+#include "interpreter/DefaultDevice.h"
 #include "interpreter/FrameTracker.h"
 #include "interpreter/TransformRegion.h"
 #include "numbers/DataScalars.h"
@@ -92,7 +93,8 @@ public:
   std::vector<std::string> surveyed;
   PyThreadState *thread = nullptr;
   TraceWriter writer;
-  InstructionContext now; ///< of the instruction in progress
+  InstructionContext now;          ///< of the instruction in progress
+  DefaultDevice *device = nullptr; ///< of the run
 
   // The rooms.
   FrameTracker tracker;

@@ -270,6 +270,10 @@ def capture_with_graph_breaks(
 def is_capturing() -> bool:
     """Whether this thread is inside a monitored run."""
 
+def default_device() -> str | None:
+    """The device of torch.set_default_device, or of the with statement around; None: no __torch_function__ mode is
+    active; "another mode": another one is."""
+
 # ---- Compiling -----------------------------------------------------------------------------------
 
 class Fixes(IntEnum):

@@ -482,7 +482,8 @@ class Engine:
             target = target.__self__
         is_module = isinstance(target, torch.nn.Module)
         training = target.__dict__.get("training") if is_module else None
-        return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), training
+        grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        return grad, inference, training, _C.default_device()
 
     def _answer_in_eager(self, reason: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call that is not observed. Of those that follow, some come by here to be timed."""

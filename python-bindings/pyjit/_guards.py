@@ -22,6 +22,8 @@ from pyjit import _C
 _FLOAT = TRUE = 1  # flags of NUMBER, NUMBER_CONST and COMPARE
 _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
 _MODULE_DICTS = ("_modules", "_parameters", "_buffers")
+_FUNCTION_MODE = "a __torch_function__ mode is active"
+_DEFAULT = "the device that torch.set_default_device has set"
 # Bits of PyjitState (include/pyjit-c/Programs.h), lowest first, and what asks for each now.
 _STATES: tuple[tuple[str, Callable[[], bool] | None], ...] = (
     ("torch.is_grad_enabled()", torch.is_grad_enabled),
@@ -45,7 +47,7 @@ _STATES: tuple[tuple[str, Callable[[], bool] | None], ...] = (
     ),
     ("torch.backends.cudnn.enabled", lambda: torch.backends.cudnn.enabled),
     ("torch.backends.mkldnn.enabled", None),
-    ("a __torch_function__ mode is active", None),
+    (_FUNCTION_MODE, None),
     ("a __torch_dispatch__ mode is active", None),
     ("an exception is being handled", None),
     ("inside an autocast region", None),
@@ -219,10 +221,11 @@ class Guards:
 
     def failure(self, found: tuple[int, Any]) -> Failure:
         """What ``Specialization.failed_guard`` has found."""
+        default_device = _C.default_device()
         with torch._C.DisableTorchFunction():  # subclasses and modes are not asked
-            return self._failure(found)
+            return self._failure(found, default_device)
 
-    def _failure(self, found: tuple[int, Any]) -> Failure:
+    def _failure(self, found: tuple[int, Any], default_device: str | None) -> Failure:
         index, value = found
         if index == -1:
             return Failure("the number and names of the arguments", "others", "", -1)
@@ -236,7 +239,7 @@ class Guards:
         if name == "TENSOR":
             guard, was, now = _tensor_difference(subject, operand, value)
         elif name == "STATE":
-            guard, was, now = _state_difference(*operand)
+            guard, was, now = _state_difference(*operand, default_device)
         elif name == "LENGTH":
             guard, was = f"len({subject})", str(imm)
             now = str(len(value)) if type(value) in _SIZED else "another length"
@@ -478,18 +481,24 @@ def _tensor_difference(x: str, meta: tuple, value: Any) -> tuple[str, str, str]:
     return f"the kind of {x} (layout, dispatch keys, version)", "as recorded", "another"
 
 
-def _state_texts(known: int, value: int) -> list[str]:
-    return [
+def _state_texts(known: int, value: int, default_device: str | None) -> list[str]:
+    """``default_device``: of the only mode that is active."""
+    device = [] if default_device is None else [f"{_DEFAULT} == {default_device}"]
+    return device + [
         f"{name} == {bool(value >> bit & 1)}"
         for bit, (name, _) in enumerate(_STATES)
-        if known >> bit & 1
+        if known >> bit & 1 and not (device and name == _FUNCTION_MODE)
     ]
 
 
-def _state_difference(known: int, value: int) -> tuple[str, str, str]:
+def _state_difference(
+    known: int, value: int, default_device: str | None, now: str | None
+) -> tuple[str, str, str]:
     for bit, (name, ask) in enumerate(_STATES):
         if known >> bit & 1 and ask is not None and ask() != bool(value >> bit & 1):
             return name, str(bool(value >> bit & 1)), str(ask())
+        if known >> bit & 1 and name == _FUNCTION_MODE and default_device != now:
+            return _DEFAULT, str(default_device), str(now)
     return (
         "PyTorch's global state (default dtype, device, modes)",
         "recorded",

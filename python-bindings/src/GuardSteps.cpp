@@ -10,6 +10,7 @@
 #include "Guards.h"
 
 #include "ObjectReads.h"
+#include "capture/interpreter/DefaultDevice.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/tensor_dtypes.h>
@@ -128,7 +129,13 @@ PyObject *Guards::operandOf(const PyjitInst &inst) const {
     return tensorTuple(program->pools.tensors[inst.imm], program->pools);
   case PYJIT_GUARD_STATE: {
     const PyjitState &state = program->pools.states[inst.imm];
-    return Py_BuildValue("(II)", state.known, state.value);
+    capture::FunctionModes modes;
+    modes.device = state.defaultDevice;
+    modes.index = state.defaultDeviceIndex;
+    return state.defaultDevice < 0
+               ? Py_BuildValue("(IIO)", state.known, state.value, Py_None)
+               : Py_BuildValue("(IIs)", state.known, state.value,
+                               modes.text().c_str());
   }
   default:
     return Py_NewRef(Py_None);

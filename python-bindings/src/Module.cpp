@@ -16,6 +16,7 @@
 #include "capture/Recorder.h"
 #include "capture/breaks/CaptureTypes.h"
 #include "capture/breaks/Continuation.h"
+#include "capture/interpreter/DefaultDevice.h"
 
 #include "pyjit-c/Compiler.h"
 
@@ -265,6 +266,19 @@ PyObject *isCapturing(PyObject *, PyObject *) {
   return PyBool_FromLong(capture::isCapturing());
 }
 
+PyObject *defaultDevice(PyObject *, PyObject *) {
+  auto modes = capture::FunctionModes::now();
+  switch (modes.kind) {
+  case capture::FunctionModes::None:
+    Py_RETURN_NONE;
+  case capture::FunctionModes::Device:
+    return PyUnicode_FromString(modes.text().c_str());
+  case capture::FunctionModes::Other:
+    break;
+  }
+  return PyUnicode_FromString("another mode");
+}
+
 PyObject *callDisabled(PyObject *, PyObject *args) {
   PyObject *function, *arguments, *keywords;
   if (!PyArg_ParseTuple(args, "OO!O!:call_disabled", &function, &PyTuple_Type,
@@ -318,6 +332,10 @@ PyMethodDef methods[] = {
      "one context. Raises BuildError."},
     {"is_capturing", isCapturing, METH_NOARGS,
      "Whether this thread is inside a monitored run."},
+    {"default_device", defaultDevice, METH_NOARGS,
+     "The device of torch.set_default_device, or of the with statement "
+     "around; None: no __torch_function__ mode is active; \"another mode\": "
+     "another one is."},
     {"call_through", callThrough, METH_O,
      "call_through(type): calls of instances go to their `_pyjit_call`."},
     {"call_disabled", callDisabled, METH_VARARGS,

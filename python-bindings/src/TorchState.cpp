@@ -3,8 +3,9 @@
 
 #include "TorchState.h"
 
+#include "capture/interpreter/DefaultDevice.h"
+
 #include <ATen/Context.h>
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
@@ -24,6 +25,11 @@ static c10::DeviceIndex currentCudaDevice() {
   return c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index();
 }
 
+static capture::FunctionModes expectedModes(const PyjitState &state) {
+  return {capture::FunctionModes::Device, state.defaultDevice,
+          state.defaultDeviceIndex};
+}
+
 bool stateMatches(const PyjitState &state) {
   at::Context &context = at::globalContext();
   uint32_t value = 0;
@@ -38,8 +44,12 @@ bool stateMatches(const PyjitState &state) {
       context.deterministicAlgorithmsWarnOnly());
   set(PYJIT_STATE_CUDNN_ENABLED, context.userEnabledCuDNN());
   set(PYJIT_STATE_MKLDNN_ENABLED, context.userEnabledMkldnn());
-  set(PYJIT_STATE_TORCH_FUNCTION_MODE,
-      at::impl::PythonTorchFunctionTLS::stack_len() > 0);
+  if (state.known & PYJIT_STATE_TORCH_FUNCTION_MODE) {
+    auto modes = capture::FunctionModes::now();
+    if (state.defaultDevice >= 0 && modes != expectedModes(state))
+      return false;
+    set(PYJIT_STATE_TORCH_FUNCTION_MODE, modes.kind != modes.None);
+  }
   set(PYJIT_STATE_DISPATCH_MODE,
       c10::impl::TorchDispatchModeTLS::any_modes_set());
   if (state.known & PYJIT_STATE_HANDLES_EXCEPTION) {
@@ -86,6 +96,10 @@ static uint64_t mix(uint64_t seed, uint64_t value) {
 uint64_t modesNow() {
   DispatchState keys = DispatchState::current();
   uint64_t modes = mix(c10::GradMode::is_enabled() ? 1 : 2, keys.included);
+  auto functions = capture::FunctionModes::now();
+  modes = mix(modes, uint64_t(functions.kind) << 16 |
+                         uint64_t(uint8_t(functions.device)) << 8 |
+                         uint8_t(functions.index));
   return mix(mix(modes, keys.excluded), keys.forwardMode);
 }
 

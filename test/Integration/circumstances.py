@@ -32,6 +32,8 @@ MODES: dict[str, Callable[[], Any]] = {
     "enable_grad": torch.enable_grad,
     "inference": torch.inference_mode,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "device": lambda: torch.device("cpu"),
+    "elsewhere": lambda: torch.device("meta"),
 }
 
 

@@ -219,8 +219,9 @@ def test_default_dtype_decides_promotion(compile: Compile) -> Steps:
         torch.set_default_dtype(torch.float32)
 
 
-@scenario(graph_breaks="a __torch_function__ mode is active")
+@scenario(graph_breaks=ANY)
 def test_default_device(compile: Compile) -> Steps:
+    """On a device whose tensors are not recorded; test_default_device.py has others."""
     f = compile(lambda n: torch.ones(n) * 2)
     yield f(3)
     yield f(3)

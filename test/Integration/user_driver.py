@@ -30,6 +30,7 @@ MODES: dict[str, Callable[[], Any]] = {
     "no_grad": torch.no_grad,
     "inference": torch.inference_mode,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "device": lambda: torch.device("cpu"),
 }
 SETTLING = 12
 SIZES = (4, 4, 1, 0, 7, 5)

@@ -393,6 +393,11 @@ LogicalResult StateOp::verify() {
           index.getInt() > std::numeric_limits<int8_t>::max())
         return emitOpError("state '")
                << name << "' needs the index of a device";
+    } else if (name == getDefaultDeviceName()) {
+      auto mode = getValues().getAs<BoolAttr>("torch_function_mode");
+      if (!isa<StringAttr>(entry.getValue()) || !mode || !mode.getValue())
+        return emitOpError("state '")
+               << name << "' needs a device, and torch_function_mode = true";
     } else {
       return emitOpError("unknown state '") << name << "'";
     }

@@ -399,7 +399,11 @@ def RefGraph_StateOp : RefGraph_Op<"state"> {
     ```mlir
     refgraph.state {default_dtype = f32, grad_mode = false}
     refgraph.state {cuda_device = 0}
+    refgraph.state {default_device = "cuda:0", torch_function_mode = true}
     ```
+
+    `default_device` says that the only mode is that of
+    `torch.set_default_device`, and of which device it is.
   }];
   let arguments = (ins DictionaryAttr:$values);
   let assemblyFormat = "$values attr-dict";
@@ -411,6 +415,10 @@ def RefGraph_StateOp : RefGraph_Op<"state"> {
     static ::llvm::ArrayRef<::llvm::StringRef> getTypeNames();
     /// The key whose value is the index of the current CUDA device.
     static ::llvm::StringRef getDeviceName() { return "cuda_device"; }
+    /// The key whose value is the device that factory functions take.
+    static ::llvm::StringRef getDefaultDeviceName() {
+      return "default_device";
+    }
   }];
 }
 

@@ -110,6 +110,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
                                               surveying, request.lifted);
       if (request.followSizes)
         recording->sizes.followed = true;
+      recording->device = &device;
       if (planner)
         breakAt(*recording);
       if (!recording->begin(callable, given, nargs, kwnames, request.unseen)) {
@@ -122,7 +123,9 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
       }
     }
     current = this;
+    device.settle(isRecording());
     result = eager();
+    device.end();
     current = nullptr;
     Recording::current = nullptr;
     TensorRecorder::stop();
@@ -199,18 +202,34 @@ void Run::add(Recording &recording, PyObject *graphBreak) {
   loops.insert({origin.code, recording.decisions.heads.start - origin.shift});
 }
 
+/// A recording that ended within the instruction before looks at the frames as
+/// they were; all else finds the stack of modes as it is in eager.
 void Run::onStart(PyCodeObject *code, int offset) {
   if (recording && recording->ended())
     after();
+  device.onEvent(pyjitCurrentFrame(), offset, /*starts=*/true);
+  device.settle(isRecording());
+  handleStart(code, offset);
+  device.settle(isRecording());
+}
+
+void Run::onInstruction(PyCodeObject *code, int offset) {
+  if (recording && recording->ended())
+    after();
+  device.onEvent(pyjitCurrentFrame(), offset, /*starts=*/false);
+  device.settle(isRecording());
+  handleInstruction(code, offset);
+  device.settle(isRecording());
+}
+
+void Run::handleStart(PyCodeObject *code, int offset) {
   if (!recording)
     return;
   recording->onStart(code, offset);
   after();
 }
 
-void Run::onInstruction(PyCodeObject *code, int offset) {
-  if (recording && recording->ended())
-    after(); // in the middle of the last instruction
+void Run::handleInstruction(PyCodeObject *code, int offset) {
   if (stopped)
     return;
   PyjitFrame *frame = pyjitCurrentFrame();

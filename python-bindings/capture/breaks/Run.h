@@ -110,6 +110,12 @@ private:
                   int truth);
   bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
 
+  // One event (Run.cpp).
+  void handleStart(PyCodeObject *code, int offset);
+  void handleInstruction(PyCodeObject *code, int offset);
+  bool isRecording() const { return recording && !recording->ended(); }
+
+  DefaultDevice device;
   PyObject *planner = nullptr; ///< borrowed; null: no graph breaks
   /// Instructions (of original code) to break in front of, and why.
   std::map<std::pair<PyCodeObject *, int>, Reason> known;

@@ -130,6 +130,9 @@ static std::vector<FrameState> framesAtGraphBreak(Recording &recording) {
   size_t last = innermost;
   if (recording.transforms.isActive())
     last = recording.transforms.caller();
+  // Nor could a continuation begin where the mode of a default device is off.
+  if (int around = recording.device->caller(recording); around >= 0)
+    last = std::min(last, size_t(around));
   // An exception may have left some of the frames meanwhile.
   std::set<PyjitFrame *> running;
   for (PyjitFrame *f = pyjitCurrentFrame(); f; f = pyjitPreviousFrame(f))

@@ -255,6 +255,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   std::vector<PyObject *> tuples = follow(*next, values.places, plan.unseen);
 
   recording = std::move(next);
+  recording->device = &device;
   breakAt(*recording);
   if (recordedAll)
     recording->breaks.functionsMade = &functionsMade;

@@ -163,12 +163,12 @@ static bool isGraphBreakAround(PyObject *f) {
     std::set<PyObject *> found;
     for (const char *path :
          {"copy:deepcopy", "torch:manual_seed", "torch:seed",
-          "random:Random.choice", "random:Random.choices",
-          "random:Random.sample", "random:Random.shuffle",
-          "random:Random.randint", "random:Random.randrange",
-          "random:Random.uniform", "random:Random.gauss",
-          "random:Random.normalvariate", "json:dumps", "json:loads",
-          "logging:Logger._log", "traceback:format_exc",
+          "torch:set_default_device", "random:Random.choice",
+          "random:Random.choices", "random:Random.sample",
+          "random:Random.shuffle", "random:Random.randint",
+          "random:Random.randrange", "random:Random.uniform",
+          "random:Random.gauss", "random:Random.normalvariate", "json:dumps",
+          "json:loads", "logging:Logger._log", "traceback:format_exc",
           "traceback:format_stack", "traceback:print_exc"})
       if (PyObject *function = findObject(path))
         found.insert(function);
@@ -194,6 +194,8 @@ static bool isDisabled(PyObject *f) {
 static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
   PyObject *f = call.callable;
   s.reads.function(node);
+  if (asksDefaultDevice(s, call))
+    return ResultKind::Constant;
   wrapForDynamo(f);
   prepareDevices(f);
   prepareTransforms(s, f);
@@ -262,6 +264,8 @@ static ResultKind callNative(Recording &s, Node *node, PyMethodDef *def,
   if (!handler && isTorchOperator(f)) {
     for (PyObject *arg : call.args)
       s.scalars.specializeDeep(arg);
+    if (s.calls.direct == f)
+      s.device->callsOperator(s);
     return s.calls.torchCall(call);
   }
   if (!handler)

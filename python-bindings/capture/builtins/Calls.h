@@ -55,6 +55,8 @@ public:
 
   /// What the running CALL calls.
   PyObject *called = nullptr;
+  /// Likewise, or the running CALL_FUNCTION_EX.
+  PyObject *direct = nullptr;
   /// This frame's instruction calls a TorchScript function whose own
   /// instructions make tensors of Python data alone, unseen by the dispatcher.
   PyjitFrame *scripting = nullptr;

@@ -91,6 +91,8 @@ void wrapForDynamo(PyObject *callable);
 /// Before a Python function is called: what torch.cuda looks up once for all
 /// (the number of devices, by other libraries), it has then.
 void prepareDevices(PyObject *function);
+/// Whether it calls `torch.get_default_device()` where guards know the answer.
+bool asksDefaultDevice(Recording &recording, const Call &call);
 /// Likewise: rules that vmap registers in its first call.
 void prepareTransforms(Recording &recording, PyObject *function);
 /// Once Dynamo has compiled something, it notes every nn.Module that is made in

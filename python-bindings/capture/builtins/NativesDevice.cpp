@@ -13,12 +13,16 @@
 
 using namespace pyjit::capture;
 
-static ResultKind currentDevice(Recording &s, const Call &c) {
-  if (!c.args.empty() || !c10::impl::hasDeviceGuardImpl(c10::kCUDA))
-    return s.calls.unknownNative(c);
+static void guardCurrentDevice(Recording &s) {
   s.add(PyjitStateOp{
       .values = s.writer.currentDevice(
           c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index())});
+}
+
+static ResultKind currentDevice(Recording &s, const Call &c) {
+  if (!c.args.empty() || !c10::impl::hasDeviceGuardImpl(c10::kCUDA))
+    return s.calls.unknownNative(c);
+  guardCurrentDevice(s);
   return ResultKind::Fresh;
 }
 
@@ -66,6 +70,30 @@ void pyjit::capture::prepareDevices(PyObject *function) {
   PyErr_Clear();
 }
 
+/// Of an object of the stack its class alone matters to autocast, which guards
+/// know.
+static ResultKind modeAt(Recording &s, const Call &c) {
+  PyObject *mode = s.device->shownToAutocast(s);
+  if (!mode)
+    return s.calls.unknownNative(c);
+  s.objects.pin(mode);
+  return ResultKind::Known;
+}
+
+bool pyjit::capture::asksDefaultDevice(Recording &s, const Call &c) {
+  static PyObject *function = findObject("torch:get_default_device");
+  FunctionModes modes = FunctionModes::now();
+  // With the mode off it asks what the thread has set.
+  if (c.callable != function || !c.args.empty() ||
+      modes.kind != FunctionModes::Device)
+    return false;
+  if (modes.device == int8_t(c10::kCUDA) && modes.index < 0 &&
+      c10::impl::hasDeviceGuardImpl(c10::kCUDA))
+    guardCurrentDevice(s);
+  return true;
+}
+
 void pyjit::capture::addDevices(NativeTable &t) {
   t.add("torch._C:_cuda_getDevice", currentDevice);
+  t.add("torch._C:_get_function_stack_at", modeAt);
 }

@@ -158,6 +158,8 @@ ResultKind hasTorchFunction(Recording &s, const Call &c) {
     if (PyTuple_Check(arg) || PyList_Check(arg))
       s.containers.readAll(arg);
   }
+  if (s.calls.called == c.callable && !c.kwnames)
+    s.device->asks(s, c.callable, c.args.data(), c.args.size());
   return ResultKind::Known;
 }
 

@@ -37,6 +37,14 @@ static bool isPythonCallable(const Op &o, PyObject *callable) {
   return method && PyFunction_Check(method);
 }
 
+/// What the instruction itself calls.
+static ResultKind callDirectly(const Op &o, const Call &call) {
+  o.s.calls.direct = call.callable;
+  ResultKind resultKind = o.s.calls.call(call);
+  o.s.calls.direct = nullptr;
+  return resultKind;
+}
+
 ResultKind opcodes::callFunctionEx(const Op &o) {
   bool hasKwargs = o.in.arg & 1;
   PyObject *kwargs = hasKwargs ? o.peek(1) : nullptr;
@@ -75,7 +83,7 @@ ResultKind opcodes::callFunctionEx(const Op &o) {
     Py_DECREF(names);
     call.kwnames = i ? names : nullptr;
   }
-  return o.s.calls.call(call);
+  return callDirectly(o, call);
 }
 
 ResultKind pyjit::capture::callWith(const Op &o, PyObject *callable,
@@ -89,7 +97,7 @@ ResultKind pyjit::capture::callWith(const Op &o, PyObject *callable,
     call.args.push_back(o.peek(above + i));
   call.kwnames = kwnames;
   o.s.calls.called = call.callable;
-  ResultKind resultKind = o.s.calls.call(call);
+  ResultKind resultKind = callDirectly(o, call);
   o.s.calls.called = nullptr;
   return resultKind;
 }

@@ -71,6 +71,7 @@ struct State {
   uint64_t includedKeys, excludedKeys;
   bool forwardGrad;         ///< forward-mode differentiation may be used
   bool savesTensorsPlainly; ///< hooks on saved tensors may be set, and none are
+  FunctionModes modes;
   static State now();
   bool isInsideAutocast() const { return autocastNesting > 0; }
 };

@@ -8,7 +8,6 @@
 #include "tensors/Wrappers.h"
 
 #include <ATen/Context.h>
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
@@ -174,6 +173,7 @@ State State::now() {
   auto keys = c10::impl::tls_local_dispatch_key_set();
   s.includedKeys = keys.included_.raw_repr();
   s.excludedKeys = keys.excluded_.raw_repr();
+  s.modes = FunctionModes::now();
   return s;
 }
 
@@ -609,7 +609,7 @@ PyjitAttribute TensorRecorder::stateAtStart() {
   flag("deterministic_warn_only", s.deterministicWarnOnly);
   flag("cudnn_enabled", s.cudnn);
   flag("mkldnn_enabled", s.mkldnn);
-  flag("torch_function_mode", false);
+  flag("torch_function_mode", s.modes.kind != FunctionModes::None);
   flag("dispatch_mode", false);
   auto dtype = [&](const char *name, at::ScalarType type) {
     PyjitAttribute known =
@@ -622,6 +622,10 @@ PyjitAttribute TensorRecorder::stateAtStart() {
   dtype("default_dtype", s.defaultDtype);
   dtype("autocast_cpu_dtype", s.autocastCpuDtype);
   dtype("autocast_cuda_dtype", s.autocastCudaDtype);
+  if (s.modes.kind == FunctionModes::Device) {
+    names.push_back(view("default_device"));
+    values.push_back(writer.string(s.modes.text()));
+  }
   return pyjitAttributeDictionary(writer.getContext(), names.data(),
                                   values.data(), names.size());
 }
@@ -715,7 +719,7 @@ std::string TensorRecorder::finalConflict() {
 }
 
 std::string TensorRecorder::unsupportedState() {
-  if (at::impl::torch_function_mode_enabled())
+  if (FunctionModes::now().kind == FunctionModes::Other)
     return "a __torch_function__ mode is active";
   if (c10::impl::TorchDispatchModeTLS::any_modes_set())
     return "a __torch_dispatch__ mode is active";

@@ -193,6 +193,8 @@ refgraph.trace @symbolic_view {
 // CHECK-NEXT:   TENSOR r0 [4] strides [1] dtype 6 device 0 requires_grad 1
 // CHECK-NEXT:   STATE known 4096 value 4096
 // CHECK-NEXT:   STATE known 0 value 0 default_dtype -1 cuda_device 1
+// CHECK-NEXT:   STATE known 512 value 512 default_dtype -1 default_device 1:2
+// CHECK-NEXT:   STATE known 512 value 512 default_dtype -1 default_device 0
 // CHECK-NEXT:   k0 = KEPT_CAST r0 [4] strides [1] dtype 15 device 0 requires_grad 1
 // CHECK-NEXT: inputs: k0
 refgraph.trace @cast {
@@ -200,6 +202,8 @@ refgraph.trace @cast {
   %w = refgraph.get %e arg(0, "w") {requires_grad = true} : !T
   refgraph.state {autocast_nested = true}
   refgraph.state {cuda_device = 1}
+  refgraph.state {default_device = "cuda:2", torch_function_mode = true}
+  refgraph.state {default_device = "cpu", torch_function_mode = true}
   %c = refgraph.get %w kept_cast {requires_grad = true} : !T -> !W
   %0 = refgraph.tensor_op "aten::relu"(%c) : (!W) -> !W
   refgraph.leave %0 : !W

@@ -139,6 +139,15 @@ refgraph.trace @f {
 // -----
 
 refgraph.trace @f {
+  // expected-error@+1 {{state 'default_device' needs a device, and torch_function_mode = true}}
+  refgraph.state {default_device = "cpu", torch_function_mode = false}
+  %l = refgraph.constant 2
+  refgraph.leave %l : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
   // expected-error@+1 {{unknown state 'mood'}}
   refgraph.state {mood = true}
   %l = refgraph.constant 2

@@ -88,6 +88,8 @@ refgraph.trace @reads {
   refgraph.state {saved_tensor_hooks = false}
   // CHECK: refgraph.state {cuda_device = 1 : i64}
   refgraph.state {cuda_device = 1}
+  // CHECK: refgraph.state {default_device = "cuda:1", torch_function_mode = true}
+  refgraph.state {torch_function_mode = true, default_device = "cuda:1"}
   // CHECK: refgraph.leave %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.leave %x : !T
 }
