@@ -33,7 +33,6 @@ MODES: dict[str, Callable[[], Any]] = {
     "inference": torch.inference_mode,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
     "device": lambda: torch.device("cpu"),
-    "elsewhere": lambda: torch.device("meta"),
 }
 
 

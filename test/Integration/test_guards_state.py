@@ -221,7 +221,7 @@ def test_default_dtype_decides_promotion(compile: Compile) -> Steps:
 
 @scenario(graph_breaks=ANY)
 def test_default_device(compile: Compile) -> Steps:
-    """On a device whose tensors are not recorded; test_default_device.py has others."""
+    """On a device whose tensors are not recorded; test_default_device*.py have others."""
     f = compile(lambda n: torch.ones(n) * 2)
     yield f(3)
     yield f(3)
