@@ -106,6 +106,26 @@ def test_functions_within_functions(f: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        torch.func.vmap(lambda y: y.sum() * torch.ones(2)),
+        torch.func.vmap(torch.func.grad(lambda y: (y * torch.full((4,), 2.0)).sum())),
+        torch.func.vmap(lambda y: y + torch.rand(4), randomness="different"),
+    ],
+    ids=["sum", "grad", "random"],
+)
+def test_transforms_are_part_of_the_graph(f: Any) -> None:
+    def story(compile: Compile) -> Steps:
+        fast = compile(lambda x: f(x) * 2)
+        with default_device("cpu"):
+            for seed in range(4):
+                torch.manual_seed(seed)
+                yield fast(numbers(3, 4, seed=seed))
+
+    tell(story)
+
+
 def test_autocast() -> None:
     layer = nn.Linear(4, 4)
 

@@ -70,10 +70,10 @@ void pyjit::capture::prepareDevices(PyObject *function) {
   PyErr_Clear();
 }
 
-/// Of an object of the stack its class alone matters to autocast, which guards
-/// know.
+/// Of an object of the stack its class alone matters to Torch's own code, and
+/// guards know that.
 static ResultKind modeAt(Recording &s, const Call &c) {
-  PyObject *mode = s.device->shownToAutocast(s);
+  PyObject *mode = s.device->shownToTorch(s);
   if (!mode)
     return s.calls.unknownNative(c);
   s.objects.pin(mode);

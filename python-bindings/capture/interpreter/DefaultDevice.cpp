@@ -323,15 +323,18 @@ void DefaultDevice::callsOperator(Recording &recording) {
     turnOff(recording.tracker.top()->frame, {});
 }
 
-PyObject *DefaultDevice::shownToAutocast(const Recording &recording) const {
+PyObject *DefaultDevice::shownToTorch(const Recording &recording) const {
   static PyObject *lister =
       findObject("torch.overrides:_get_current_function_mode_stack");
   const auto &frames = recording.tracker.frames;
   if (!lister || frames.size() < 3 || !isStandIn(onlyMode()) ||
-      pyjitFrameFunction(frames.back().frame) != lister ||
-      !isOfModule(frames[frames.size() - 2].frame, "torch.amp.autocast_mode"))
+      pyjitFrameFunction(frames.back().frame) != lister)
     return nullptr;
-  return onlyMode();
+  PyjitFrame *asking = frames[frames.size() - 2].frame;
+  return isOfModule(asking, "torch.amp.autocast_mode") ||
+                 isOfModule(asking, "torch._export.utils")
+             ? onlyMode()
+             : nullptr;
 }
 
 int DefaultDevice::caller(const Recording &recording) const {

@@ -66,9 +66,10 @@ public:
   /// The running instruction calls an operator that Torch would look up as a
   /// Python function, to call that with the mode off.
   void callsOperator(Recording &recording);
-  /// What autocast may be handed where it looks at all modes for one that it
-  /// knows, borrowed; null where somebody else looks.
-  PyObject *shownToAutocast(const Recording &recording) const;
+  /// What Torch's own code may be handed where it looks among all modes for
+  /// those of a class (autocast, vmap), borrowed; null where somebody else
+  /// looks.
+  PyObject *shownToTorch(const Recording &recording) const;
   /// The index, among the recording's frames, of the one that calls the
   /// function for which the mode is off; -1: it is on.
   int caller(const Recording &recording) const;
