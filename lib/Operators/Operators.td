@@ -530,6 +530,7 @@ foreach name = ["embedding", "gather", "index.Tensor", "index.Tensor_hacked_twin
                 "index_fill.int_Scalar", "index_fill.int_Tensor",
                 "index_fill_.int_Scalar", "index_fill_.int_Tensor", "index_put",
                 "index_put.hacked_twin", "index_put_", "index_put_.hacked_twin",
+                "put", "put_",
                 "index_select", "scatter.reduce", "scatter.src", "scatter.value",
                 "scatter.value_reduce", "scatter_.reduce", "scatter_.src",
                 "scatter_.value", "scatter_.value_reduce", "scatter_add",
