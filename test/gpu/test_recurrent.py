@@ -155,29 +155,31 @@ def test_a_weight_that_the_call_writes() -> None:
             check(fast(x), want)
 
 
-@pytest.mark.parametrize("way", ["dropout", "autocast", "grad", "half"])
+@pytest.mark.parametrize("way", ["dropout", "autocast", "grad", "half", "no cuDNN"])
 def test_otherwise(way: str) -> None:
     """Random numbers, casts of weights and gradients as before: right, with graph breaks or without."""
     torch.manual_seed(0)
     layer = nn.LSTM(16, 24, num_layers=2, dropout=0.5 if way == "dropout" else 0.0)
-    network = Network(layer).cuda().train(way in ("dropout", "grad"))
+    with_gradients = way in ("grad", "no cuDNN")
+    network = Network(layer).cuda().train(with_gradients or way == "dropout")
     dtype = torch.float16 if way == "half" else torch.float32
     network = network.to(dtype)
     fast = pyjit.compile(network)
     for seed in range(5):
         x = torch.randn(5, 3, 16, device="cuda", dtype=dtype)
         with (
-            torch.set_grad_enabled(way == "grad"),
+            torch.set_grad_enabled(with_gradients),
             torch.autocast("cuda", enabled=way == "autocast"),
+            torch.backends.cudnn.flags(enabled=way != "no cuDNN", allow_tf32=False),
         ):
             torch.manual_seed(seed)
             want = network(x)[0]
             torch.manual_seed(seed)
             got = fast(x)[0]
         torch.testing.assert_close(
-            got, want, rtol=1e-2, atol=1e-2 if way != "grad" else 1e-4
+            got, want, rtol=1e-2, atol=1e-4 if with_gradients else 1e-2
         )
-        if way == "grad":
+        if with_gradients:
             by_eager = torch.autograd.grad(want.sum(), list(network.parameters()))
             by_us = torch.autograd.grad(got.sum(), list(network.parameters()))
             for a, b in zip(by_us, by_eager, strict=True):

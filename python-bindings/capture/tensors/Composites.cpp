@@ -7,6 +7,8 @@
 #include "tensors/TensorOpArguments.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/cudnn_is_acceptable.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <set>
@@ -18,12 +20,19 @@ using namespace pyjit::capture;
 // What is known of composites
 //===----------------------------------------------------------------------===//
 
+/// Whether eager would call cuDNN with it: the backward of a layer does.
+static bool isForCuDNN(const at::Tensor &input) {
+  at::DisableRecordFunctionGuard unseen;
+  return at::cudnn_is_acceptable(input);
+}
+
 bool Composites::keepsWhole(const std::string &name,
                             const PyjitOperatorFacts &facts,
                             const std::vector<c10::IValue> &inputs) const {
   // Under autocast cuDNN takes weights of another type.
   if (facts.keptOnDevice && inputs[0].toTensor().is_cuda() &&
-      !at::autocast::is_autocast_enabled(at::kCUDA))
+      !at::autocast::is_autocast_enabled(at::kCUDA) &&
+      isForCuDNN(inputs[0].toTensor()))
     return true;
   if (!s.sizes.followed)
     return false;
