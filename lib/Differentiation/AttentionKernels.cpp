@@ -42,9 +42,10 @@ private:
   }
 
   bool fits() {
-    bool draws =
+    // The CPU's kernel drops nothing.
+    bool takesRate =
         takes("flash_cpu") ? a.number(4) == 0.0 : a.number(4).has_value();
-    if (!draws || a.flag(7) || a.wants(3))
+    if (!takesRate || a.flag(7) || a.wants(3))
       return false;
     return llvm::all_of(ValueRange{query, key, value}, [&](Value operand) {
       return typeOf(operand).getRank() == 4 &&

@@ -28,7 +28,7 @@ public:
     Value self = a.tensor(operand);
     first = firstOf(self);
     gate = build.apply(operators::aten::sigmoid, secondOf(self));
-    rest = build.subtract(build.ones(typeOf(gate)), gate);
+    rest = build.oneMinus(gate);
   }
 
   Value first, gate, rest;
@@ -37,17 +37,9 @@ public:
   Value secondOf(Value whole) { return build.slice(whole, dim, half, half); }
 
   void give(Value ofFirst, Value ofGate) {
-    // A list of tensors, which a call of the builder's does not take.
-    Builder &attributes = build.getBuilder();
-    Attribute place = a.call.getArgs()[operand];
-    auto args = attributes.getArrayAttr(
-        {attributes.getArrayAttr({place, place}), build.integer(dim)});
-    RankedTensorType type = tssa::getRowMajorType(typeOf(a.tensor(operand)));
-    a.give(operand, tssa::AtenOp::create(build.getBuilder(), build.getLoc(),
-                                         TypeRange{type}, operators::aten::cat,
-                                         ValueRange{ofFirst, ofGate}, args,
-                                         DenseI64ArrayAttr())
-                        .getResult(0));
+    a.give(operand,
+           build.concatenate({ofFirst, ofGate}, dim,
+                             tssa::getRowMajorType(typeOf(a.tensor(operand)))));
   }
 
 private:

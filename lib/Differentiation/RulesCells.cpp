@@ -45,29 +45,18 @@ protected:
   Value sigmoid(Value value) { return forward.apply(aten::sigmoid, value); }
   Value tanh(Value value) { return forward.apply(aten::tanh, value); }
 
-  /// 1 - x.
-  Value rest(Value value) {
-    return build.subtract(build.ones(gradientTypeOf(typeOf(value))), value);
-  }
   /// The gradient of what a sigmoid, or a tanh, whose result is `made` takes.
   Value throughSigmoid(Value gradient, Value made) {
-    return build.multiply(build.multiply(gradient, made), rest(made));
+    return build.multiply(build.multiply(gradient, made), build.oneMinus(made));
   }
   Value throughTanh(Value gradient, Value made) {
-    return build.multiply(gradient, rest(build.multiply(made, made)));
+    return build.multiply(gradient, build.oneMinus(build.multiply(made, made)));
   }
 
   /// Gradients of gates beside each other, for argument `index` and its bias.
   void give(unsigned index, ArrayRef<Value> gates) {
-    Builder &attributes = build.getBuilder();
-    SmallVector<Attribute> places(gates.size(), a.call.getArgs()[index]);
-    auto args = attributes.getArrayAttr(
-        {attributes.getArrayAttr(places), build.integer(1)});
-    RankedTensorType type = tssa::getRowMajorType(typeOf(a.tensor(index)));
-    Value joined = tssa::AtenOp::create(build.getBuilder(), build.getLoc(),
-                                        TypeRange{type}, aten::cat, gates, args,
-                                        DenseI64ArrayAttr())
-                       .getResult(0);
+    Value joined = build.concatenate(
+        gates, 1, tssa::getRowMajorType(typeOf(a.tensor(index))));
     for (unsigned operand : {index, index + 3})
       if (a.wants(operand))
         a.give(operand, joined);
@@ -138,7 +127,8 @@ public:
 
     Value gradient = a.gradient();
     Value ofUpdate = throughSigmoid(build.multiply(gradient, change), update);
-    Value ofFresh = throughTanh(build.multiply(gradient, rest(update)), fresh);
+    Value ofFresh =
+        throughTanh(build.multiply(gradient, build.oneMinus(update)), fresh);
     Value ofReset = throughSigmoid(build.multiply(ofFresh, hidden), reset);
     give(0, {ofReset, ofUpdate, ofFresh});
     give(1, {ofReset, ofUpdate, build.multiply(ofFresh, reset)});

@@ -163,7 +163,7 @@ constexpr double kLeast = 1e-12; // as eager's kernel has it
 LogicalResult gradient_rules::CrossEntropy(Adjoint &a) {
   GradientBuilder &build = a.build;
   Value self = a.tensor(0), target = a.tensor(1);
-  Value rest = build.subtract(build.ones(typeOf(self)), self);
+  Value rest = build.oneMinus(self);
   Value gradient = ofElements(a, 3, rest);
   if (!gradient)
     return a.refuse("its reduction differs between calls");
@@ -188,7 +188,7 @@ LogicalResult gradient_rules::CrossEntropy(Adjoint &a) {
 LogicalResult gradient_rules::CrossEntropyBackward(Adjoint &a) {
   GradientBuilder &build = a.build;
   Value self = a.tensor(1), target = a.tensor(2);
-  Value rest = build.subtract(build.ones(typeOf(self)), self);
+  Value rest = build.oneMinus(self);
   Value gradient = ofElements(a, 4, rest);
   if (!gradient)
     return a.refuse("its reduction differs between calls");

@@ -12,15 +12,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "OwnCalls.h"
-
-#include "pyjit-rt/cuda/Driver.h"
+#include "TorchDevice.h"
 
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention_backward.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
 #include <array>
@@ -42,13 +40,10 @@ bool isCaptured(c10::Device device) {
   auto driver = cuda::openDriver(error);
   if (!driver)
     throw std::runtime_error(error);
-  c10::impl::VirtualGuardImpl guard(device.type());
   bool captured = false;
   cuda::check(
       *driver,
-      driver->isCapturing(static_cast<cuda::Stream>(guard.getStreamNativeHandle(
-                              guard.getStream(device))),
-                          &captured),
+      driver->isCapturing(TorchDevice::currentStream(device), &captured),
       "the stream");
   return captured;
 }

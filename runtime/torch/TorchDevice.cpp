@@ -39,11 +39,13 @@ std::unique_ptr<TorchDevice> TorchDevice::open(int type, int index,
 }
 
 cuda::Stream TorchDevice::currentStream() const {
-  if (driverApi->isSimulated())
-    return nullptr;
-  c10::impl::VirtualGuardImpl guard(where.type());
+  return driverApi->isSimulated() ? nullptr : currentStream(where);
+}
+
+cuda::Stream TorchDevice::currentStream(c10::Device device) {
+  c10::impl::VirtualGuardImpl guard(device.type());
   return static_cast<cuda::Stream>(
-      guard.getStreamNativeHandle(guard.getStream(where)));
+      guard.getStreamNativeHandle(guard.getStream(device)));
 }
 
 at::Tensor TorchDevice::empty(at::IntArrayRef sizes, at::IntArrayRef strides,

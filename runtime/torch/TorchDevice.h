@@ -33,6 +33,7 @@ public:
 
   /// The stream that PyTorch uses on this thread.
   cuda::Stream currentStream() const;
+  static cuda::Stream currentStream(c10::Device device);
   at::Tensor empty(at::IntArrayRef sizes, at::IntArrayRef strides,
                    c10::ScalarType dtype) const;
 

@@ -204,21 +204,15 @@ void Run::add(Recording &recording, PyObject *graphBreak) {
 
 /// A recording that ended within the instruction before looks at the frames as
 /// they were; all else finds the stack of modes as it is in eager.
-void Run::onStart(PyCodeObject *code, int offset) {
+void Run::onEvent(PyCodeObject *code, int offset, bool starts) {
   if (recording && recording->ended())
     after();
-  device.onEvent(pyjitCurrentFrame(), offset, /*starts=*/true);
+  device.onEvent(pyjitCurrentFrame(), offset, starts);
   device.settle(isRecording());
-  handleStart(code, offset);
-  device.settle(isRecording());
-}
-
-void Run::onInstruction(PyCodeObject *code, int offset) {
-  if (recording && recording->ended())
-    after();
-  device.onEvent(pyjitCurrentFrame(), offset, /*starts=*/false);
-  device.settle(isRecording());
-  handleInstruction(code, offset);
+  if (starts)
+    handleStart(code, offset);
+  else
+    handleInstruction(code, offset);
   device.settle(isRecording());
 }
 

@@ -28,8 +28,12 @@ public:
   void allowGraphBreaks();
   PyObject *execute(PyObject *callable, PyObject *const *args, size_t nargs,
                     PyObject *kwnames);
-  void onStart(PyCodeObject *code, int offset);
-  void onInstruction(PyCodeObject *code, int offset);
+  void onStart(PyCodeObject *code, int offset) {
+    onEvent(code, offset, /*starts=*/true);
+  }
+  void onInstruction(PyCodeObject *code, int offset) {
+    onEvent(code, offset, /*starts=*/false);
+  }
   static Run *current;
 
   const CaptureRequest &request;
@@ -111,6 +115,7 @@ private:
   bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
 
   // One event (Run.cpp).
+  void onEvent(PyCodeObject *code, int offset, bool starts);
   void handleStart(PyCodeObject *code, int offset);
   void handleInstruction(PyCodeObject *code, int offset);
   bool isRecording() const { return recording && !recording->ended(); }

@@ -73,7 +73,6 @@ public:
   /// The index, among the recording's frames, of the one that calls the
   /// function for which the mode is off; -1: it is on.
   int caller(const Recording &recording) const;
-  bool isOff() const { return off != nullptr; }
 
 private:
   struct Mode;

@@ -104,6 +104,8 @@ struct Span {
   const char *begin, *end;
   explicit Span(const at::TensorBase &t)
       : begin(static_cast<const char *>(t.const_data_ptr())), end(begin) {
+    if (!t.numel())
+      return;
     for (int64_t d = 0; d < t.dim(); ++d)
       end += (t.size(d) - 1) * t.stride(d) * int64_t(t.element_size());
     end += t.element_size();
@@ -656,7 +658,7 @@ std::string TensorRecorder::stateChange(int *gradMode) {
 static bool areApart(const TensorRecorder::Impl &impl, const void *storage) {
   if (impl.earlier.shownAndWritten.count(storage))
     return false;
-  std::vector<std::pair<uintptr_t, uintptr_t>> ranges;
+  std::vector<Span> spans;
   for (const auto &[tensor, info] : impl.tensors) {
     if (!hasStorage(tensor, storage))
       continue;
@@ -668,17 +670,15 @@ static bool areApart(const TensorRecorder::Impl &impl, const void *storage) {
         return false;
       continue;
     }
-    int64_t last = tensor->numel() ? 1 : 0;
-    for (int64_t d = 0; last && d < tensor->dim(); ++d)
-      last += (tensor->size(d) - 1) * tensor->stride(d);
-    auto begin = reinterpret_cast<uintptr_t>(tensor->data());
-    ranges.emplace_back(begin, begin + last * tensor->itemsize());
+    spans.emplace_back(at::TensorBase(info.impl));
   }
-  std::sort(ranges.begin(), ranges.end());
-  for (size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i - 1].second > ranges[i].first)
-      return false;
-  return true;
+  std::sort(spans.begin(), spans.end(), [](const Span &a, const Span &b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  return std::adjacent_find(spans.begin(), spans.end(),
+                            [](const Span &a, const Span &b) {
+                              return a.end > b.begin;
+                            }) == spans.end();
 }
 
 std::string TensorRecorder::finalConflict() {

@@ -42,6 +42,16 @@ def symbols_of_torchscript() -> set[str]:
     return {f"{library}::{name}" for library, name in found}
 
 
+def test_calls_of_our_own_are_the_table_s(root: Path) -> None:
+    """What the runtime registers (runtime/torch/OwnCalls.h), lib/Operators/Operators.td says, too."""
+    sources = sorted((root / "runtime/torch").glob("*Calls.cpp"))
+    calls = re.findall(r"library\.def\(((?:\s*\"[^\"]*\")+)", "".join(map(Path.read_text, sources)))  # fmt: skip
+    registered = {"".join(re.findall(r'"([^"]*)"', call)) for call in calls}
+    table = (root / "lib/Operators/Operators.td").read_text()
+    known = set(re.findall(r'Schema<"pyjit::([^"]*)"', table))
+    assert len(registered) >= 3 and registered <= known
+
+
 def test_facts_are_of_torch_s_operators(root: Path) -> None:
     """lib/Operators/Facts.td misspells no name."""
     overloads = set(torch._C._dispatch_get_all_op_names()) | symbols_of_torchscript()
