@@ -116,6 +116,7 @@ static void planForHost(OpPassManager &function,
 static void planForDevice(OpPassManager &function, bool simulated) {
   if (!simulated)
     function.addPass(library::createPlanImagesPass());
+  function.addPass(library::createPlanBatchNormsPass());
   function.addPass(library::createPlanAttentionRowsPass());
   function.addPass(library::createPlanLossesPass());
   function.addPass(library::createBatchLinearsPass());

@@ -58,15 +58,17 @@ class _Account:
 
 class Backoff:
     """What one function has spent on runs, and what it may spend. ``free``: how many may make specializations
-    before any has to be paid for."""
+    before any has to be paid for; ``free_seconds``: how long they may take together."""
 
     def __init__(
         self,
         clock: Callable[[], float] = time.perf_counter,
         free: float = FREE_MADE,
+        free_seconds: float = FREE_SECONDS,
     ) -> None:
         self.clock = clock
         self.free = free
+        self.free_seconds = free_seconds
         self._accounts: dict[Hashable, _Account] = {}
 
     def _account(self, reason: Hashable) -> _Account:
@@ -115,7 +117,7 @@ class Backoff:
             account.spent += taken
             account.made_since = start
         over = account.made > self.free or (
-            account.spent > FREE_SECONDS and self.free < math.inf
+            account.spent > self.free_seconds and self.free < math.inf
         )
         account.wait = taken if over else 0.0
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pyjit import _C
-from pyjit._backoff import FEW_MADE, FREE_MADE, Backoff
+from pyjit._backoff import FEW_MADE, FREE_MADE, FREE_SECONDS, Backoff
 from pyjit._branches import Branches, CallSegment, repeated_ways
 from pyjit._building import build
 from pyjit._C import ReasonKind
@@ -111,6 +111,10 @@ class Engine:
             return math.inf  # the user has said how many
         return FEW_MADE if self.is_modules and self.modules.few else FREE_MADE
 
+    def _free_seconds(self) -> float:
+        """How long these may take: where answers may not hang from the machine's load, for ever."""
+        return FREE_SECONDS if self.settings.compare_with_eager else math.inf
+
     def _own_modules(self) -> CompiledModules | None:
         if self.root is not self:
             return self.root.modules
@@ -159,7 +163,9 @@ class Engine:
         self._context: _C.Context | None = None
         self._handles = Handles()
         self.turns.clear()
-        self._backoff = Backoff(free=self._free_recordings())
+        self._backoff = Backoff(
+            free=self._free_recordings(), free_seconds=self._free_seconds()
+        )
         # When the latest monitored run began; the modes when it came here; the hits when eager
         # answered last.
         self._observed_since = 0.0

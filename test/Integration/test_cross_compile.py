@@ -22,6 +22,7 @@ import pytest
 import symbolic_cases
 import torch
 from Integration import (
+    test_batch_norm_kernels,
     test_in_place,
     test_random_branches,
     test_random_launch_plans,
@@ -334,6 +335,13 @@ def images() -> Made:
         lambda x: model(x).square().mean(),
         lambda rows, _: (torch.randn(rows, 3, 8, 8),),
     )
+
+
+@pytest.mark.parametrize("name", test_batch_norm_kernels.SIZES)
+def test_batch_norms(built: list[Built], name: str) -> None:
+    test_batch_norm_kernels.check("cpu", name, torch.float32, {})
+    for launch in check(built, without_numbers):
+        assert "batch_norm" not in launch, launch
 
 
 @pytest.mark.parametrize("make", [bert, images], ids=lambda f: f.__name__)

@@ -12,7 +12,7 @@ import pyjit
 import pytest
 import torch
 import torch.nn.functional as F
-from Integration import test_random_layers
+from Integration import test_batch_norm_kernels, test_random_layers
 from Integration import test_random_training as networks
 from Integration.random_kinds import numbered, straight_line
 from torch import nn
@@ -136,6 +136,16 @@ def test_training(name: str, dropout: float, dtype: Any) -> None:
             torch.testing.assert_close(
                 b, a, rtol=close, atol=close * scale, msg=lambda m, n=(step, number): f"{n}: {m}"
             )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.bfloat16, torch.float16],
+    ids=["f32", "bf16", "f16"],
+)
+@pytest.mark.parametrize("name", test_batch_norm_kernels.SIZES)
+def test_batch_norms_channels_last(name: str, dtype: torch.dtype) -> None:
+    test_batch_norm_kernels.check("cuda", name, dtype, {})
 
 
 @pytest.mark.filterwarnings("ignore")

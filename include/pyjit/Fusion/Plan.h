@@ -20,8 +20,11 @@ namespace pyjit::fusion {
 struct Group {
   /// In block order: the operations that the kernel computes, and views that it
   /// reads through. A view may be in several groups, any other operation is in
-  /// one.
+  /// one that does not compute it again.
   llvm::SmallVector<mlir::Operation *, 8> ops;
+  /// Those of `ops` that another group has as well: cheaper to compute again
+  /// than to read.
+  llvm::SmallVector<mlir::Operation *, 2> again;
   /// Values from outside, constants excepted; and values that others need.
   llvm::SmallVector<mlir::Value, 8> inputs;
   llvm::SmallVector<mlir::Value, 2> results;

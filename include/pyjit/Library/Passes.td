@@ -210,6 +210,35 @@ def PlanLossesPass : Pass<"library-plan-losses", "::mlir::func::FuncOp"> {
   ];
 }
 
+def PlanBatchNormsPass : Pass<"library-plan-batch-norms", "::mlir::func::FuncOp"> {
+  let summary = "Batch norms of training on a GPU as kernels, channels last";
+  let description = [{
+    `aten::_native_batch_norm_legit_functional` and its form without running
+    statistics, and `aten::native_batch_norm_backward`, of images of known size
+    whose channels lie beside each other become sums over each channel and
+    elementwise operators, which fuse with what is around them. Computed in
+    float32: the mean first, then the squares of the distances from it. Other
+    layouts stay calls.
+
+    ```mlir
+    func.func @f(%x: tensor<64x32xf32>, %w: tensor<32xf32>, %b: tensor<32xf32>) -> tensor<64x32xf32> {
+      %0:3 = tssa.aten "aten::_native_batch_norm_legit.no_stats"(%x, %w, %b, true, 1.000000e-01 : f64, 1.000000e-05 : f64) : (tensor<64x32xf32>, tensor<32xf32>, tensor<32xf32>) -> (tensor<64x32xf32>, tensor<32xf32>, tensor<32xf32>)
+      return %0#0 : tensor<64x32xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "aten::sum.dim_IntList"(%x, [0 : i64], false, none)
+    %1 = tssa.aten "aten::mul.Scalar"(%0, 1.562500e-02 : f64)
+    ...
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let statistics = [
+    Statistic<"numPlanned", "batch-norms", "Batch norms that became kernels">
+  ];
+}
+
 def PlanImagesPass : Pass<"library-plan-images", "::mlir::func::FuncOp"> {
   let summary = "Half-precision convolutions of a GPU, channels last";
   let description = [{

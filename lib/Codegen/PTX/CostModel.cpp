@@ -189,10 +189,14 @@ static Schedule chooseColumn(const Domain &domain, const Machine &machine) {
   }
   int64_t steps = std::max<int64_t>(
       1, llvm::divideCeil(domain.rowElements, schedule.group));
-  unsigned most = std::max(1u, 32 / schedule.lanes);
+  // Elements that a thread holds: fewer where a row has several operands.
+  unsigned elements = traffic.accesses <= 4 ? 32 : 16;
+  unsigned most = std::max(1u, elements / schedule.lanes);
   schedule.resident = domain.graph->numStages > 2 && steps <= most &&
                       domain.rowSize.isConstant();
   schedule.vectors = schedule.resident ? steps : std::min<int64_t>(4, steps);
+  if (schedule.resident && schedule.vectors * schedule.lanes > 8)
+    schedule.blocks = 1;
   return schedule;
 }
 
@@ -204,7 +208,7 @@ int64_t largestDivisor(int64_t extent, int64_t most) {
 }
 
 int64_t chooseParts(const Domain &domain, const Schedule &schedule,
-                    const Machine &machine, int64_t bytes, int64_t extent) {
+                    const Machine &machine, int64_t bytes) {
   bool columns = schedule.family == Family::Column;
   int64_t groups = schedule.threads / schedule.group;
   int64_t blocks = llvm::divideCeil(
@@ -221,11 +225,7 @@ int64_t chooseParts(const Domain &domain, const Schedule &schedule,
   int64_t wanted = llvm::divideCeil(4 * machine.multiprocessors, blocks);
   // Parts stay long enough to be read by whole vectors of many threads.
   int64_t least = columns ? 16 : 4096;
-  wanted = std::min(wanted, domain.rowElements / least);
-  // Whole vectors, where the row allows it.
-  if (!columns && extent % 8 == 0 && largestDivisor(extent / 8, wanted) > 1)
-    return largestDivisor(extent / 8, wanted);
-  return wanted < 2 ? 1 : largestDivisor(extent, wanted);
+  return std::max<int64_t>(1, std::min(wanted, domain.rowElements / least));
 }
 
 /// The dim along which most operands lie that do not lie along the vector dim;

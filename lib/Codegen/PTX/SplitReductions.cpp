@@ -56,6 +56,12 @@ SmallVector<linalg::GenericOp> firstReductions(func::FuncOp kernel) {
   return first;
 }
 
+/// A loop that is divided into `count` equal parts.
+struct Cut {
+  unsigned loop;
+  int64_t count;
+};
+
 /// A function made of what `roots` need; `known` maps values to its arguments.
 class Slice {
 public:
@@ -69,17 +75,16 @@ public:
     b.setInsertionPointToStart(block);
   }
 
-  /// `value` comes from outside.
+  /// `value` comes from outside where it is needed.
+  void stopAt(Value value) { computed.insert(value); }
   void take(Value value) {
-    if (mapping.contains(value))
-      return;
     mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
     operands.push_back(value);
   }
   Value get(Value value) {
     if (Value known = mapping.lookupOrNull(value))
       return known;
-    if (isa<BlockArgument>(value)) {
+    if (isa<BlockArgument>(value) || computed.contains(value)) {
       take(value);
       return mapping.lookup(value);
     }
@@ -105,6 +110,8 @@ public:
   OpBuilder b;
   Block *block;
   IRMapping mapping;
+  /// What other kernels compute.
+  llvm::SmallDenseSet<Value> computed;
   /// What a call passes, as values of `from`.
   SmallVector<Value> operands;
 };
@@ -112,8 +119,9 @@ public:
 struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
   using PtxSplitReductionsBase::PtxSplitReductionsBase;
 
-  /// In how many parts each row is reduced; 1 if that does not pay.
-  int64_t partsOf(func::FuncOp kernel, int64_t extent) {
+  /// In how many parts each row is best reduced, and whether these are columns;
+  /// 1 if that does not pay.
+  std::pair<int64_t, bool> partsOf(func::FuncOp kernel) {
     SmallVector<Value> inputs(kernel.getArguments());
     SmallVector<Value> roots(
         kernel.getBody().front().getTerminator()->getOperands());
@@ -121,7 +129,7 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     auto graph = codegen::KernelGraph::build(inputs, roots, reason);
     // How much there is to read differs between calls.
     if (!graph || graph->usesSymbols())
-      return 1;
+      return {1, false};
     int64_t bytes = 0;
     for (Value input : inputs) {
       auto type = cast<RankedTensorType>(input.getType());
@@ -130,53 +138,77 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     }
     Domain domain = arrange(std::move(graph));
     if (domain.empty || domain.numReduction == 0)
-      return 1;
+      return {1, false};
     Machine machine{multiprocessors, threadsPerMultiprocessor};
-    if (parts > 1)
-      return largestDivisor(extent, parts);
-    return chooseParts(domain, chooseSchedule(domain, machine), machine, bytes,
-                       extent);
+    Schedule schedule = chooseSchedule(domain, machine);
+    return {parts > 1 ? parts : chooseParts(domain, schedule, machine, bytes),
+            schedule.family == Family::Column};
   }
 
-  /// The reduction `op`, of one part of what it reduces: loop `dim` is divided
-  /// into `count` parts, which come first in the result.
-  Value reducePart(Slice &slice, linalg::GenericOp op, unsigned dim,
-                   int64_t count) {
+  /// Which loops to divide so that there are some `wanted` parts: the outermost
+  /// first, in the order of memory, and the next where that is not enough.
+  SmallVector<Cut, 2> cutsOf(linalg::GenericOp op, int64_t wanted,
+                             bool columns) {
+    SmallVector<Cut, 2> cuts;
+    SmallVector<int64_t> extents = op.getStaticLoopRanges();
+    for (auto [d, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+      if (kind != utils::IteratorType::reduction || extents[d] == 1)
+        continue;
+      // Whole vectors, where the row allows it.
+      int64_t vectors = !columns && parts <= 1 && extents[d] % 8 == 0
+                            ? largestDivisor(extents[d] / 8, wanted)
+                            : 1;
+      int64_t count =
+          vectors > 1 ? vectors : largestDivisor(extents[d], wanted);
+      if (count > 1)
+        cuts.push_back({unsigned(d), count});
+      wanted /= count;
+      if ((count != 1 && count != extents[d]) || wanted < 2)
+        break;
+    }
+    return cuts;
+  }
+
+  /// The reduction `op`, of one part of what it reduces: loops are divided, and
+  /// the numbers of their parts come first in the result.
+  Value reducePart(Slice &slice, linalg::GenericOp op, ArrayRef<Cut> cuts) {
     OpBuilder &b = slice.b;
     Location loc = op.getLoc();
-    unsigned loops = op.getNumLoops();
-    int64_t chunk = op.getStaticLoopRanges()[dim] / count;
-    // The new loop, over the parts, comes last.
-    AffineExpr whole =
-        b.getAffineDimExpr(loops) * chunk + b.getAffineDimExpr(dim);
-    SmallVector<AffineMap> maps;
-    for (AffineMap map : op.getIndexingMapsArray()) {
-      SmallVector<AffineExpr> results;
-      for (AffineExpr expr : map.getResults())
-        results.push_back(expr.replace(b.getAffineDimExpr(dim), whole));
-      maps.push_back(AffineMap::get(loops + 1, 0, results, b.getContext()));
+    unsigned loops = op.getNumLoops(), all = loops + cuts.size();
+    SmallVector<int64_t> shape, chunks;
+    SmallVector<AffineExpr> results;
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    // The new loops, over the parts, come last.
+    for (auto [k, cut] : llvm::enumerate(cuts)) {
+      shape.push_back(cut.count);
+      chunks.push_back(op.getStaticLoopRanges()[cut.loop] / cut.count);
+      AffineExpr part = b.getAffineDimExpr(loops + k),
+                 within = b.getAffineDimExpr(cut.loop);
+      results.push_back(part);
+      for (AffineMap &map : maps)
+        map = map.replace(within, part * chunks.back() + within, all, 0);
     }
-    SmallVector<AffineExpr> results{b.getAffineDimExpr(loops)};
     llvm::append_range(results, maps.back().getResults());
-    maps.back() = AffineMap::get(loops + 1, 0, results, b.getContext());
+    maps.back() = AffineMap::get(all, 0, results, b.getContext());
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
-    SmallVector<int64_t> shape{count};
     llvm::append_range(shape, type.getShape());
     SmallVector<Value> inputs;
     for (Value input : op.getDpsInputs())
       inputs.push_back(slice.get(input));
-    // Every loop has to be somebody's dim: this operand only shows the loop
-    // over a part, nothing reads it.
-    inputs.push_back(tensor::EmptyOp::create(b, loc, ArrayRef<int64_t>{chunk},
-                                             type.getElementType()));
-    maps.insert(maps.end() - 1,
-                AffineMap::get(loops + 1, 0, {b.getAffineDimExpr(dim)},
-                               b.getContext()));
+    // Every loop has to be somebody's dim: these operands only show the loops
+    // over a part, nothing reads them.
+    for (auto [cut, chunk] : llvm::zip(cuts, chunks)) {
+      inputs.push_back(tensor::EmptyOp::create(b, loc, ArrayRef<int64_t>{chunk},
+                                               type.getElementType()));
+      maps.insert(maps.end() - 1,
+                  AffineMap::get(all, 0, {b.getAffineDimExpr(cut.loop)},
+                                 b.getContext()));
+    }
     Value init = tensor::EmptyOp::create(b, loc, shape, type.getElementType());
     Value start = arith::ConstantOp::create(b, loc, identityOf(combinerOf(op)));
     init = linalg::FillOp::create(b, loc, start, init).getResult(0);
     SmallVector<utils::IteratorType> kinds = op.getIteratorTypesArray();
-    kinds.push_back(utils::IteratorType::parallel);
+    kinds.append(cuts.size(), utils::IteratorType::parallel);
     op.walk([&](Operation *inner) {
       for (Value operand : inner->getOperands())
         if (operand.getParentBlock() == op->getBlock())
@@ -185,24 +217,32 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     auto part = linalg::GenericOp::create(b, loc, init.getType(), inputs,
                                           ValueRange{init}, maps, kinds);
     op.getRegion().cloneInto(&part.getRegion(), slice.mapping);
-    part.getBody()->insertArgument(op.getNumDpsInputs(), type.getElementType(),
-                                   loc);
-    // A body that asks where it is sees the whole loop.
-    SmallVector<linalg::IndexOp> positions;
-    part.walk([&](linalg::IndexOp index) {
-      if (index.getDim() == dim)
-        positions.push_back(index);
-    });
-    for (linalg::IndexOp index : positions) {
-      OpBuilder inner(index->getContext());
-      inner.setInsertionPointAfter(index);
-      Value number = linalg::IndexOp::create(inner, loc, loops);
-      Value size = arith::ConstantIndexOp::create(inner, loc, chunk);
-      Value base = arith::MulIOp::create(inner, loc, number, size);
-      Value sum = arith::AddIOp::create(inner, loc, base, index);
-      index.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
-    }
+    for (unsigned k = 0; k < cuts.size(); ++k)
+      part.getBody()->insertArgument(op.getNumDpsInputs() + k,
+                                     type.getElementType(), loc);
+    showWholeLoops(part, cuts, chunks);
     return part.getResult(0);
+  }
+
+  /// A body that asks where it is sees the whole loops.
+  static void showWholeLoops(linalg::GenericOp part, ArrayRef<Cut> cuts,
+                             ArrayRef<int64_t> chunks) {
+    unsigned loops = part.getNumLoops() - cuts.size();
+    SmallVector<linalg::IndexOp> positions;
+    part.walk([&](linalg::IndexOp index) { positions.push_back(index); });
+    for (linalg::IndexOp index : positions)
+      for (auto [k, cut] : llvm::enumerate(cuts)) {
+        if (index.getDim() != cut.loop)
+          continue;
+        OpBuilder inner(index->getContext());
+        inner.setInsertionPointAfter(index);
+        Location loc = part.getLoc();
+        Value number = linalg::IndexOp::create(inner, loc, loops + k);
+        Value size = arith::ConstantIndexOp::create(inner, loc, chunks[k]);
+        Value base = arith::MulIOp::create(inner, loc, number, size);
+        Value sum = arith::AddIOp::create(inner, loc, base, index);
+        index.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
+      }
   }
 
   /// The parts' results to what `op` reduces to.
@@ -210,20 +250,22 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     OpBuilder &b = slice.b;
     Location loc = op.getLoc();
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
-    unsigned rank = type.getRank();
-    SmallVector<AffineExpr> all{b.getAffineDimExpr(rank)}, result;
-    for (unsigned d = 0; d < rank; ++d) {
+    unsigned rank = type.getRank(),
+             all = cast<RankedTensorType>(parts.getType()).getRank();
+    SmallVector<AffineExpr> read, result;
+    for (unsigned d = rank; d < all; ++d)
+      read.push_back(b.getAffineDimExpr(d));
+    for (unsigned d = 0; d < rank; ++d)
       result.push_back(b.getAffineDimExpr(d));
-      all.push_back(b.getAffineDimExpr(d));
-    }
+    llvm::append_range(read, result);
     SmallVector<utils::IteratorType> kinds(rank, utils::IteratorType::parallel);
-    kinds.push_back(utils::IteratorType::reduction);
+    kinds.append(all - rank, utils::IteratorType::reduction);
     Value init = slice.get(op.getDpsInits()[0]);
     Operation *combiner = combinerOf(op);
     return linalg::GenericOp::create(
                b, loc, type, ValueRange{parts}, ValueRange{init},
-               {AffineMap::get(rank + 1, 0, all, b.getContext()),
-                AffineMap::get(rank + 1, 0, result, b.getContext())},
+               {AffineMap::get(all, 0, read, b.getContext()),
+                AffineMap::get(all, 0, result, b.getContext())},
                kinds,
                [&](OpBuilder &inner, Location at, ValueRange arguments) {
                  linalg::YieldOp::create(inner, at,
@@ -242,17 +284,8 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     return *arith::getNeutralElement(combiner);
   }
 
-  /// The loop to divide: the outermost that reduces, in the order of memory.
-  static std::optional<unsigned> loopToCut(linalg::GenericOp op) {
-    for (auto [d, kind] : llvm::enumerate(op.getIteratorTypesArray()))
-      if (kind == utils::IteratorType::reduction &&
-          op.getStaticLoopRanges()[d] != 1)
-        return d;
-    return std::nullopt;
-  }
-
   bool canCut(linalg::GenericOp op) {
-    if (op.getNumResults() != 1 || !loopToCut(op))
+    if (op.getNumResults() != 1)
       return false;
     AffineMap map = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
     for (auto [d, expr] : llvm::enumerate(map.getResults()))
@@ -277,7 +310,7 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     if (!llvm::all_of(first, [&](linalg::GenericOp op) {
           return canCut(op) &&
                  op.getStaticLoopRanges() == first[0].getStaticLoopRanges() &&
-                 loopToCut(op) == loopToCut(first[0]);
+                 op.getIteratorTypesArray() == first[0].getIteratorTypesArray();
         }))
       return {};
     return first;
@@ -291,13 +324,15 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     Slice partial, total;
     /// What follows from the totals, where it is larger than they are.
     std::optional<Slice> rest;
+    /// What the second kernel stores besides the totals, and the last one.
+    SmallVector<Value> small, large;
   };
 
   void build(func::FuncOp kernel, ArrayRef<linalg::GenericOp> first,
-             unsigned dim, int64_t count, Pieces &pieces) {
+             ArrayRef<Cut> cuts, Pieces &pieces) {
     SmallVector<Value> parts;
     for (linalg::GenericOp op : first)
-      parts.push_back(reducePart(pieces.partial, op, dim, count));
+      parts.push_back(reducePart(pieces.partial, op, cuts));
     pieces.partial.finish(parts);
 
     Slice &total = pieces.total;
@@ -308,41 +343,52 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     for (auto [op, part] : llvm::zip(first, partArguments))
       totals.push_back(reduceParts(total, op, part));
 
-    auto finishWith = [&](Slice &slice) {
-      SmallVector<Value> results;
-      for (Value root : kernel.getBody().front().getTerminator()->getOperands())
-        results.push_back(slice.get(root));
-      slice.finish(results);
-    };
-    if (isSmall(kernel, first)) {
-      for (auto [op, value] : llvm::zip(first, totals))
-        total.mapping.map(linalg::GenericOp(op).getResult(0), value);
-      finishWith(total);
-      return;
-    }
+    for (Value root : kernel.getBody().front().getTerminator()->getOperands())
+      (isSmall(root, first) ? pieces.small : pieces.large).push_back(root);
+    SmallVector<Value> stored;
+    for (auto [op, value] : llvm::zip(first, totals))
+      total.mapping.map(linalg::GenericOp(op).getResult(0), value);
+    for (Value root : pieces.small)
+      stored.push_back(total.get(root));
+    if (pieces.large.empty())
+      return total.finish(stored);
+    // The last kernel reads totals, and what follows from them as they do.
+    llvm::append_range(totals, stored);
     total.finish(totals);
     Slice &rest =
         pieces.rest.emplace(kernel, (kernel.getName() + "_rest").str());
     for (linalg::GenericOp op : first)
-      rest.take(op.getResult(0));
-    finishWith(rest);
+      rest.stopAt(op.getResult(0));
+    for (Value root : pieces.small)
+      rest.stopAt(root);
+    stored.clear();
+    for (Value root : pieces.large)
+      stored.push_back(rest.get(root));
+    rest.finish(stored);
   }
 
-  /// Whether what follows `first` is as small as their results, and reduces
-  /// nothing.
-  static bool isSmall(func::FuncOp kernel, ArrayRef<linalg::GenericOp> first) {
-    auto count = [](Type type) {
-      return cast<RankedTensorType>(type).getNumElements();
+  /// Whether `root` is as small as the results of `first`, and follows from
+  /// them without a further reduction.
+  static bool isSmall(Value root, ArrayRef<linalg::GenericOp> first) {
+    auto count = [](Value value) {
+      return cast<RankedTensorType>(value.getType()).getNumElements();
     };
-    int64_t rows =
-        count(linalg::GenericOp(first.back()).getResult(0).getType());
-    unsigned all = 0;
-    for (auto op : kernel.getOps<linalg::GenericOp>())
-      all += reduces(op);
-    Operation *end = kernel.getBody().front().getTerminator();
-    return all == first.size() &&
-           llvm::all_of(end->getOperandTypes(),
-                        [&](Type type) { return count(type) == rows; });
+    if (count(root) != count(linalg::GenericOp(first.back()).getResult(0)))
+      return false;
+    SmallVector<Value> work{root};
+    llvm::SmallDenseSet<Value> seen;
+    while (!work.empty()) {
+      Operation *op = work.pop_back_val().getDefiningOp();
+      auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
+      if (!op || (generic && llvm::is_contained(first, generic)))
+        continue;
+      if (generic && reduces(generic))
+        return false;
+      for (Value operand : op->getOperands())
+        if (seen.insert(operand).second)
+          work.push_back(operand);
+    }
+    return true;
   }
 
   /// Calls the pieces instead of the kernel.
@@ -361,13 +407,19 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
       return made;
     };
     auto parts = callSlice(pieces.partial, {});
-    auto last = callSlice(pieces.total, parts.getResults());
+    auto total = callSlice(pieces.total, parts.getResults());
+    ValueRange small = total.getResults();
     if (pieces.rest) {
-      for (auto [op, value] : llvm::zip(first, last.getResults()))
+      for (auto [op, value] : llvm::zip(first, total.getResults()))
         outside.map(linalg::GenericOp(op).getResult(0), value);
-      last = callSlice(*pieces.rest, {});
+      small = small.drop_front(first.size());
     }
-    call.replaceAllUsesWith(last.getResults());
+    outside.map(pieces.small, small);
+    if (pieces.rest)
+      outside.map(pieces.large, callSlice(*pieces.rest, {}).getResults());
+    Operation *end = kernel.getBody().front().getTerminator();
+    for (auto [old, root] : llvm::zip(call.getResults(), end->getOperands()))
+      old.replaceAllUsesWith(outside.lookup(root));
     call.erase();
   }
 
@@ -377,12 +429,12 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     SmallVector<linalg::GenericOp> first = findReductions(kernel);
     if (first.empty())
       return;
-    unsigned dim = *loopToCut(first[0]);
-    int64_t count = partsOf(kernel, first[0].getStaticLoopRanges()[dim]);
-    if (count <= 1)
+    auto [wanted, columns] = partsOf(kernel);
+    SmallVector<Cut, 2> cuts = cutsOf(first[0], wanted, columns);
+    if (cuts.empty())
       return;
     Pieces pieces(kernel);
-    build(kernel, first, dim, count, pieces);
+    build(kernel, first, cuts, pieces);
 
     auto place = [&](Slice &slice) {
       slice.function->remove();

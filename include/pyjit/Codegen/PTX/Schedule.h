@@ -98,10 +98,10 @@ Schedule chooseSchedule(const Domain &domain, const Machine &machine);
 /// The largest divisor of `extent` that is at most `most`.
 int64_t largestDivisor(int64_t extent, int64_t most);
 
-/// In how many parts of `extent` elements a reduction that reads `bytes` is
-/// worth being computed; 1 if `schedule` keeps the machine busy as it is.
+/// In how many parts a reduction that reads `bytes` is worth being computed; 1
+/// if `schedule` keeps the machine busy as it is.
 int64_t chooseParts(const Domain &domain, const Schedule &schedule,
-                    const Machine &machine, int64_t bytes, int64_t extent);
+                    const Machine &machine, int64_t bytes);
 
 /// Shared memory in which the threads of a column schedule meet.
 int64_t columnBytes(const Schedule &schedule, const Domain &domain);

@@ -46,3 +46,51 @@ func.func @main(%x: tensor<1048576xf32>) -> tensor<f32> {
   %r = call @norm(%x) : (tensor<1048576xf32>) -> tensor<f32>
   return %r : tensor<f32>
 }
+
+#images = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
+#channel = affine_map<(d0, d1, d2, d3) -> (d3)>
+
+// One loop does not give enough parts: the next is divided, too. What is as small as the sums belongs to the second
+// kernel, what is as large as the images to a third.
+// CHECK-LABEL: func.func private @centered_parts(%{{.*}}: tensor<4x64x64x64xf32>) -> tensor<4x64x64xf32>
+// CHECK: linalg.generic
+// CHECK-SAME: iterator_types = ["reduction", "reduction", "reduction", "parallel", "parallel", "parallel"]
+// CHECK-LABEL: func.func private @centered_whole(%{{.*}}: tensor<4x64x64xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+// CHECK: iterator_types = ["parallel", "reduction", "reduction"]
+// CHECK: math.sqrt
+// CHECK-LABEL: func.func private @centered_rest(
+// CHECK-SAME: -> tensor<4x64x64x64xf32>
+// CHECK-LABEL: func.func @images
+// CHECK: %[[P:.*]] = call @centered_parts(%{{.*}})
+// CHECK: %[[T:.*]]:2 = call @centered_whole(%[[P]])
+// CHECK: %[[R:.*]] = call @centered_rest(%{{.*}}, %[[T]]#0) : (tensor<4x64x64x64xf32>, tensor<64xf32>) -> tensor<4x64x64x64xf32>
+// CHECK: return %[[T]]#1, %[[R]]
+func.func private @centered(%x: tensor<4x64x64x64xf32>) -> (tensor<64xf32>, tensor<4x64x64x64xf32>) attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#images, #channel], iterator_types = ["reduction", "reduction", "reduction", "parallel"]}
+      ins(%x : tensor<4x64x64x64xf32>) outs(%i : tensor<64xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %t = arith.addf %a, %acc : f32
+    linalg.yield %t : f32
+  } -> tensor<64xf32>
+  %q = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%s : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = math.sqrt %a : f32
+    linalg.yield %t : f32
+  } -> tensor<64xf32>
+  %f = tensor.empty() : tensor<4x64x64x64xf32>
+  %r = linalg.generic {indexing_maps = [#images, #channel, #images], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x, %s : tensor<4x64x64x64xf32>, tensor<64xf32>) outs(%f : tensor<4x64x64x64xf32>) {
+  ^bb0(%a: f32, %m: f32, %o: f32):
+    %t = arith.subf %a, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<4x64x64x64xf32>
+  return %q, %r : tensor<64xf32>, tensor<4x64x64x64xf32>
+}
+func.func @images(%x: tensor<4x64x64x64xf32>) -> (tensor<64xf32>, tensor<4x64x64x64xf32>) {
+  %r:2 = call @centered(%x) : (tensor<4x64x64x64xf32>) -> (tensor<64xf32>, tensor<4x64x64x64xf32>)
+  return %r#0, %r#1 : tensor<64xf32>, tensor<4x64x64x64xf32>
+}

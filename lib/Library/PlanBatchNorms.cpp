@@ -1,0 +1,234 @@
+//===- PlanBatchNorms.cpp - Batch norms of training, channels last --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Contract: values equal up to rounding. Statistics are those of two passes
+// (mean, then the squares of distances from it), taken in float32.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/pyjit/IR/Attributes.h"
+#include "pyjit/Library/Passes.h"
+#include "pyjit/Operators/OperatorNames.h"
+
+#include "Calls.h"
+
+#include "dialects/tssa/IR/Views.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace pyjit::library {
+#define GEN_PASS_DEF_PLANBATCHNORMSPASS
+#include "lib/Library/Passes.h.inc"
+} // namespace pyjit::library
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::library;
+
+namespace {
+
+/// Fewer values of a channel are no mean worth two kernels.
+constexpr int64_t kMinRows = 64;
+
+/// Whether channels lie beside each other, so that threads walk them while rows
+/// are summed up.
+bool isChannelsLast(RankedTensorType type) {
+  return type.getRank() >= 2 && type.hasStaticShape() &&
+         type.getNumElements() != 0 && tssa::isDense(type) &&
+         tssa::getStrides(type)[1] == 1 && type.getDimSize(1) > 1;
+}
+
+bool isTakenFloat(Type element) {
+  return element.isF32() || element.isF16() || element.isBF16();
+}
+
+/// Arithmetic in float32 on a tensor of images and on what each of its channels
+/// has.
+class Channels {
+public:
+  Channels(tssa::AtenOp op, Value images)
+      : builder(op), calls(builder, op.getLoc()),
+        type(
+            cast<RankedTensorType>(typeOf(images).clone(builder.getF32Type()))),
+        channel(
+            RankedTensorType::get({type.getDimSize(1)}, builder.getF32Type())),
+        rows(type.getNumElements() / type.getDimSize(1)) {}
+
+  /// Images in float32, in the layout of all of them.
+  Value wide(Value value) {
+    return typeOf(value) == type ? value : toDtype(calls, value, type);
+  }
+  Value wideChannel(Value value) {
+    return typeOf(value) == channel ? value : toDtype(calls, value, channel);
+  }
+  Value narrow(Value value, Type to) {
+    return value.getType() == to
+               ? value
+               : toDtype(calls, value, cast<RankedTensorType>(to));
+  }
+
+  Value multiply(Value a, Value b) { return call2(a, b, /*sum=*/0); }
+  Value add(Value a, Value b) { return call2(a, b, 1); }
+  Value subtract(Value a, Value b) { return call2(a, b, -1); }
+  Value scale(Value a, double factor) {
+    return calls.call(operators::aten::mul_Scalar, {a, calls.number(factor)},
+                      a.getType());
+  }
+  Value inverseRoot(Value variance, double epsilon) {
+    Value sum = calls.call(operators::aten::add_Scalar,
+                           {variance, calls.number(epsilon), calls.integer(1)},
+                           channel);
+    return calls.call(operators::aten::rsqrt, {sum}, channel);
+  }
+  /// The sum over all that one channel has.
+  Value sum(Value images) {
+    SmallVector<int64_t> dims{0};
+    llvm::append_range(dims, llvm::seq<int64_t>(2, type.getRank()));
+    return calls.call(
+        operators::aten::sum_dim_IntList,
+        {images, calls.integers(dims), calls.boolean(false), calls.none()},
+        channel);
+  }
+  Value mean(Value images) { return scale(sum(images), 1.0 / double(rows)); }
+  int64_t getRows() const { return rows; }
+
+private:
+  /// The product, the sum or the difference; what channels have is the same for
+  /// all of their images.
+  Value call2(Value a, Value b, int sign) {
+    Type result = a.getType() == channel ? b.getType() : a.getType();
+    if (result != channel && b.getType() == channel)
+      b = spread(b);
+    if (result != channel && a.getType() == channel)
+      a = spread(a);
+    if (sign == 0)
+      return calls.call(operators::aten::mul_Tensor, {a, b}, result);
+    return calls.call(sign > 0 ? operators::aten::add_Tensor
+                               : operators::aten::sub_Tensor,
+                      {a, b, calls.integer(1)}, result);
+  }
+  Value spread(Value value) {
+    SmallVector<int64_t> sizes(type.getRank() - 1, 1);
+    sizes[0] = type.getDimSize(1);
+    return calls.view(value, sizes);
+  }
+
+  OpBuilder builder;
+  CallBuilder calls;
+  RankedTensorType type, channel;
+  int64_t rows;
+};
+
+bool isTakenImage(Value images) {
+  if (!images)
+    return false;
+  RankedTensorType type = typeOf(images);
+  return isChannelsLast(type) && isTakenFloat(type.getElementType()) &&
+         type.getNumElements() / type.getDimSize(1) >= kMinRows;
+}
+
+/// Replaces the batch norm of a batch's own statistics; returns whether it did.
+/// Ioffe and Szegedy, "Batch Normalization" (2015), algorithm 1.
+bool planForward(tssa::AtenOp op) {
+  bool tracks =
+      op.getOverload() != operators::aten::_native_batch_norm_legit_no_stats;
+  unsigned numbers = tracks ? 5 : 3;
+  Value images = tensorArgument(op, 0);
+  auto training = dyn_cast_or_null<BoolAttr>(constantArgument(op, numbers));
+  auto momentum = numberArgument(op, numbers + 1);
+  auto epsilon = numberArgument(op, numbers + 2);
+  if (!isTakenImage(images) || !training || !training.getValue() || !epsilon ||
+      (tracks && !momentum) || typeOf(op.getResult(0)) != typeOf(images))
+    return false;
+
+  Channels c(op, images);
+  Value mean = c.mean(c.wide(images));
+  Value centered = c.subtract(c.wide(images), mean);
+  Value variance = c.mean(c.multiply(centered, centered));
+  Value inverse = c.inverseRoot(variance, *epsilon);
+  Value factor = inverse;
+  if (Value weight = tensorArgument(op, 1))
+    factor = c.multiply(inverse, c.wideChannel(weight));
+  Value result = c.multiply(centered, factor);
+  if (Value bias = tensorArgument(op, 2))
+    result = c.add(result, c.wideChannel(bias));
+  auto replace = [&](unsigned number, Value value) {
+    Value old = op.getResult(number);
+    old.replaceAllUsesWith(c.narrow(value, old.getType()));
+  };
+  replace(0, result);
+  replace(1, mean);
+  replace(2, inverse);
+  if (!tracks)
+    return true;
+  auto follow = [&](unsigned argument, Value batch) {
+    Value running = c.wideChannel(tensorArgument(op, argument));
+    return c.add(c.scale(running, 1 - *momentum), c.scale(batch, *momentum));
+  };
+  double unbiased = double(c.getRows()) / double(c.getRows() - 1);
+  replace(3, follow(3, mean));
+  replace(4, follow(4, c.scale(variance, unbiased)));
+  return true;
+}
+
+/// Likewise for its gradients, of which only those that are used are computed.
+bool planBackward(tssa::AtenOp op) {
+  Value gradient = tensorArgument(op, 0), images = tensorArgument(op, 1);
+  Value mean = tensorArgument(op, 5), inverse = tensorArgument(op, 6);
+  auto training = dyn_cast_or_null<BoolAttr>(constantArgument(op, 7));
+  if (!isTakenImage(images) || !gradient || !mean || !inverse || !training ||
+      !training.getValue() || !isTakenFloat(typeOf(gradient).getElementType()))
+    return false;
+
+  Channels c(op, images);
+  Value wide = c.wide(gradient);
+  Value centered = c.subtract(c.wide(images), c.wideChannel(mean));
+  inverse = c.wideChannel(inverse);
+  Value sum = c.sum(wide), product = c.sum(c.multiply(wide, centered));
+  Value ofWeight = c.multiply(product, inverse);
+  double part = 1.0 / double(c.getRows());
+  // What the mean and the variance take away again.
+  Value slope = c.scale(c.multiply(ofWeight, inverse), part);
+  Value ofInput = c.subtract(c.subtract(wide, c.scale(sum, part)),
+                             c.multiply(centered, slope));
+  Value factor = inverse;
+  if (Value weight = tensorArgument(op, 2))
+    factor = c.multiply(inverse, c.wideChannel(weight));
+  Value results[] = {c.multiply(ofInput, factor), ofWeight, sum};
+  for (auto [old, value] : llvm::zip(op.getResults(), results))
+    if (!old.use_empty())
+      old.replaceAllUsesWith(c.narrow(value, old.getType()));
+  return true;
+}
+
+struct PlanBatchNorms
+    : pyjit::library::impl::PlanBatchNormsPassBase<PlanBatchNorms> {
+  using PlanBatchNormsPassBase::PlanBatchNormsPassBase;
+
+  void runOnOperation() override {
+    using namespace operators::aten;
+    SmallVector<tssa::AtenOp> norms;
+    getOperation().walk([&](tssa::AtenOp op) {
+      if (!op->hasAttr(attribute::kVendorCall))
+        norms.push_back(op);
+    });
+    llvm::SmallSetVector<Block *, 4> blocks;
+    for (tssa::AtenOp op : norms) {
+      StringRef name = op.getOverload();
+      bool planned = name == native_batch_norm_backward
+                         ? planBackward(op)
+                         : (name == _native_batch_norm_legit_functional ||
+                            name == _native_batch_norm_legit_no_stats) &&
+                               planForward(op);
+      if (!planned)
+        continue;
+      blocks.insert(op->getBlock());
+      op->erase();
+      ++numPlanned;
+    }
+    for (Block *block : blocks)
+      tssa::eraseUnused(*block);
+  }
+};
+
+} // namespace
