@@ -195,7 +195,10 @@ static Schedule chooseColumn(const Domain &domain, const Machine &machine) {
   schedule.resident = domain.graph->numStages > 2 && steps <= most &&
                       domain.rowSize.isConstant();
   schedule.vectors = schedule.resident ? steps : std::min<int64_t>(4, steps);
-  if (schedule.resident && schedule.vectors * schedule.lanes > 8)
+  // Where there are no more blocks than multiprocessors, ptxas need not spill
+  // so that two of them fit.
+  if (domain.rows / schedule.lanes * schedule.group <=
+      int64_t(machine.multiprocessors) * schedule.threads)
     schedule.blocks = 1;
   return schedule;
 }
