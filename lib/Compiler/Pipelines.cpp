@@ -182,6 +182,9 @@ static void buildFuse(OpPassManager &manager, const CompileOptions &options,
     manager.addNestedPass<func::FuncOp>(fusion::createFusionKeepParts());
     // Enough for the threads of a host, few enough to be joined by one of them.
     fuse.reductionParts = 16;
+  } else {
+    // A GPU computes two of GELU while it reads one from memory.
+    fuse.maxRecomputeCost = 48;
   }
   fusion::buildFusionPipeline(manager, fuse);
   if (placement != Placement::Host) {

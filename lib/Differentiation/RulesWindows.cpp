@@ -158,20 +158,24 @@ LogicalResult gradient_rules::ConvolutionBackward(Adjoint &a) {
 // Pools, samplers
 //===----------------------------------------------------------------------===//
 
-/// Where the greatest elements are is found once more.
+/// The call is replaced by the one that also says where the greatest elements
+/// are, as eager's is.
 LogicalResult gradient_rules::MaxPool(Adjoint &a) {
-  GradientBuilder &build = a.build;
+  OpBuilder ahead(a.call);
+  GradientBuilder forward(ahead, a.call.getLoc());
   SmallVector<Argument> arguments{a.tensor(0)};
   for (unsigned i = 1; i < 6; ++i)
     arguments.push_back(a.constant(i));
   RankedTensorType shown = typeOf(a.call.getResult(0));
-  ValueRange found = build.callAll(
+  ValueRange found = forward.callAll(
       operators::aten::max_pool2d_with_indices, arguments,
       {shown, withElements(shown, IntegerType::get(shown.getContext(), 64))});
+  a.call.getResult(0).replaceAllUsesWith(found[0]);
   arguments.insert(arguments.begin(), a.gradient());
   arguments.push_back(found[1]);
-  a.give(0, build.call(operators::aten::max_pool2d_with_indices_backward,
-                       arguments, gradientTypeOf(typeOf(a.tensor(0)))));
+  a.give(0, a.build.call(operators::aten::max_pool2d_with_indices_backward,
+                         arguments, gradientTypeOf(typeOf(a.tensor(0)))));
+  a.call.erase();
   return success();
 }
 

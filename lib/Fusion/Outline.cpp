@@ -186,6 +186,7 @@ struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
   LogicalResult outline(Block &block) {
     PlanOptions options;
     options.maxGroupSize = maxGroupSize;
+    options.maxRecomputeCost = maxRecomputeCost;
     Plan plan = makePlan(block, options);
     if (failed(verify(plan)))
       return failure();

@@ -23,7 +23,10 @@ void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
   pm.addPass(createCSEPass());
   // What a loop computes alike each time is computed before it.
   pm.addNestedPass<func::FuncOp>(createLoopInvariantCodeMotionPass());
-  pm.addPass(createFusionOutline());
+  FusionOutlineOptions outline;
+  if (options.maxRecomputeCost)
+    outline.maxRecomputeCost = options.maxRecomputeCost;
+  pm.addPass(createFusionOutline(outline));
 }
 
 void registerFusionPasses() {

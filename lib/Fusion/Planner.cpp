@@ -339,8 +339,9 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
       elementsOf(*graph) > (1 << 16)) {
     Group alone = boundary(consumer);
     auto single = KernelGraph::build(alone.inputs, alone.results, reason);
-    if (single && (!single->hasReduction() ||
-                   codegen::scheduleKernel(*single, {}).work > schedule.work))
+    if (single && kMuchLess * elementsOf(*single) > elementsOf(*graph) &&
+        (!single->hasReduction() ||
+         codegen::scheduleKernel(*single, {}).work > schedule.work))
       return false;
     alone = boundary(producer);
     single = KernelGraph::build(alone.inputs, alone.results, reason);

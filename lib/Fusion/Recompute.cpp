@@ -20,10 +20,8 @@ using pyjit::codegen::KernelGraph;
 
 namespace pyjit::fusion {
 
-/// Scalar operations for an element, transcendental ones weighted.
-constexpr unsigned kCheap = 12;
 /// Operations on the way; bounds what is compiled again.
-constexpr unsigned kShort = 6;
+constexpr unsigned kShort = 12;
 /// Fewer elements are not worth another operand.
 constexpr int64_t kFew = 1 << 10;
 /// An operand that is so many times smaller costs nothing.
@@ -46,36 +44,65 @@ static unsigned bitsOf(Value value) {
                                 : 128;
 }
 
+/// Whether the elements of both lie in memory in one order.
+static bool liesAs(RankedTensorType type, RankedTensorType whole) {
+  if (type.getShape() == whole.getShape())
+    return type.getEncoding() == whole.getEncoding();
+  return type.hasStaticShape() && whole.hasStaticShape() &&
+         type.getNumElements() == whole.getNumElements() &&
+         !type.getEncoding() && !whole.getEncoding();
+}
+
+/// Whether a view of row-major elements shows them in their order: a reshape.
+static bool keepsOrder(Operation *view) {
+  auto op = cast<linalg::GenericOp>(view);
+  auto from = cast<RankedTensorType>(op.getInputs()[0].getType());
+  auto to = cast<RankedTensorType>(op.getResult(0).getType());
+  if (!liesAs(from, to) || !from.hasStaticShape() || from.getEncoding())
+    return false;
+  AffineExpr zero = getAffineConstantExpr(0, op.getContext());
+  SmallVector<AffineExpr> loops;
+  for (auto [d, extent] : llvm::enumerate(to.getShape()))
+    loops.push_back(extent == 1 ? zero : getAffineDimExpr(d, op.getContext()));
+  auto offset = [&](OpOperand *operand, ArrayRef<int64_t> shape) {
+    AffineExpr sum = zero;
+    for (auto [index, size] :
+         llvm::zip(op.getMatchingIndexingMap(operand).getResults(), shape))
+      sum = sum * size + index.replaceDims(loops);
+    return simplifyAffineExpr(sum, loops.size(), 0);
+  };
+  return offset(op.getDpsInputOperand(0), from.getShape()) ==
+         offset(op.getDpsInitOperand(0), to.getShape());
+}
+
 bool Planner::addOperand(OpOperand *operand, Candidate &owner, Way &way) {
   auto op = cast<linalg::GenericOp>(operand->getOwner());
   Value value = operand->get();
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  auto whole = cast<RankedTensorType>(way.result.getType());
-  if (!type)
+  if (!isa<RankedTensorType>(value.getType()))
     return false;
+  auto whole = cast<RankedTensorType>(way.result.getType());
+  // What it shows, if that is all of it.
+  bool isWhole = op.getMatchingIndexingMap(operand).isIdentity();
   Operation *producer = value.getDefiningOp();
-  bool isOwn = producer && owner.owned.contains(producer);
-  if (type.getShape() == whole.getShape() &&
-      op.getMatchingIndexingMap(operand).isIdentity() &&
-      !(producer && isView(producer) && !isOwn)) {
-    if (isOwn && !isLiveOut(value, owner) &&
-        !(way.isShort && bitsOf(value) < bitsOf(way.result)))
-      return addToWay(producer, owner, way);
-    way.inputs.insert(value);
-    return type.getEncoding() == whole.getEncoding() &&
-           !written.contains(value);
-  }
-  // What is spread over the elements.
   while (producer && isView(producer) && !owner.owned.contains(producer)) {
+    isWhole = isWhole && keepsOrder(producer);
     value = producer->getOperand(0);
     producer = value.getDefiningOp();
   }
-  type = cast<RankedTensorType>(value.getType());
-  return (!producer || !owner.owned.contains(producer) ||
-          isLiveOut(value, owner)) &&
-         type.hasStaticShape() && whole.hasStaticShape() &&
-         kMuchLess * type.getNumElements() <= whole.getNumElements() &&
-         !written.contains(value);
+  if (written.contains(value))
+    return false;
+  auto type = cast<RankedTensorType>(value.getType());
+  if (isWhole && liesAs(type, whole)) {
+    if (producer && owner.owned.contains(producer) &&
+        !isLiveOut(value, owner) &&
+        !(way.isShort && bitsOf(value) < bitsOf(way.result)))
+      return addToWay(producer, owner, way);
+    way.inputs.insert(value);
+    return true;
+  }
+  // What is spread over the elements.
+  return type.hasStaticShape() && whole.hasStaticShape() &&
+         kMuchLess * type.getNumElements() <= whole.getNumElements();
 }
 
 bool Planner::addToWay(Operation *op, Candidate &owner, Way &way) {
@@ -128,6 +155,17 @@ Planner::readersOf(Value result, Candidate &owner) {
   return readers.takeVector();
 }
 
+/// What an element of a kernel costs, each value once.
+static unsigned costOf(const KernelGraph &graph) {
+  unsigned cost = 0;
+  for (auto &node : graph.nodes) {
+    cost += node->cost; // with its inputs'
+    for (codegen::Node *input : node->inputs)
+      cost -= input ? input->cost : 0;
+  }
+  return cost;
+}
+
 /// Whether all readers of a value go its way themselves from now on.
 bool Planner::goThemselves(ArrayRef<Candidate *> readers, Candidate &owner,
                            Way &&way) {
@@ -139,8 +177,7 @@ bool Planner::goThemselves(ArrayRef<Candidate *> readers, Candidate &owner,
     addViews(op, alone);
   std::string reason;
   auto graph = KernelGraph::build(boundary(alone).inputs, {way.result}, reason);
-  if (!graph || llvm::any_of(graph->nodes,
-                             [](auto &node) { return node->cost > kCheap; }))
+  if (!graph || costOf(*graph) > options.maxRecomputeCost)
     return false;
   unsigned read = 0;
   std::vector<Candidate> changed;
@@ -157,13 +194,24 @@ bool Planner::goThemselves(ArrayRef<Candidate *> readers, Candidate &owner,
   }
   if (read > (readers.size() + 1) * bitsOf(way.result))
     return false;
-  for (auto [reader, with] : llvm::zip(readers, changed)) {
-    *reader = std::move(with);
-    for (Operation *op : way.ops)
-      computedAgain[op].insert(reader);
-  }
-  owner.isNeeded = !boundary(owner).results.empty();
-  return true;
+  auto swap = [&] {
+    for (auto [reader, with] : llvm::zip(readers, changed)) {
+      std::swap(*reader, with);
+      for (Operation *op : way.ops)
+        if (reader->views.contains(op))
+          computedAgain[op].insert(reader);
+        else
+          computedAgain[op].remove(reader);
+    }
+  };
+  swap();
+  // What the way begins with is stored now.
+  Group left = boundary(owner);
+  owner.isNeeded = !left.results.empty();
+  if (!owner.isNeeded || KernelGraph::build(left.inputs, left.results, reason))
+    return true;
+  swap();
+  return false;
 }
 
 void Planner::recompute() {

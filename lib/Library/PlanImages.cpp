@@ -149,6 +149,8 @@ Value Image::rewrite(Layouts &layouts, RankedTensorType &recorded) {
   recorded = typeOf(last);
   RankedTensorType type = channelsLast(recorded);
   auto laidOut = [&](Value value) -> Value {
+    if (typeOf(value) == channelsLast(typeOf(value)))
+      return value;
     return calls.call(operators::aten::clone,
                       {value, calls.integer(kChannelsLast)},
                       channelsLast(typeOf(value)));

@@ -8,6 +8,7 @@
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
+#include "pyjit/Operators/ElementTypes.h"
 #include "pyjit/Operators/OperatorNames.h"
 
 #include "Calls.h"
@@ -27,127 +28,264 @@ namespace {
 
 enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
+/// What a loss and its gradient do with the target, one class of each row.
+class Target {
+public:
+  Target(CallBuilder &calls, Value classes, int64_t ignored)
+      : calls(calls), classes(classes), types(classes.getContext()),
+        count(typeOf(classes).getDimSize(0)),
+        list(RankedTensorType::get({count}, types.getF32Type())),
+        flags(RankedTensorType::get({count}, types.getI1Type())),
+        unused(calls.call(operators::aten::eq_Scalar,
+                          {classes, calls.integer(ignored)}, flags)) {}
+
+  /// The classes, with `other` for rows that are ignored.
+  Value otherwise(int64_t other) {
+    return calls.call(operators::aten::masked_fill_Scalar,
+                      {classes, unused, calls.integer(other)},
+                      classes.getType());
+  }
+  /// A number for each row, or one for all, and zero for those that are
+  /// ignored.
+  Value used(Value each) {
+    return calls.call(operators::aten::where_ScalarSelf,
+                      {unused, calls.number(0.0), each}, list);
+  }
+  /// How many rows are not ignored.
+  Value number() {
+    Value used = calls.call(operators::aten::logical_not, {unused}, flags);
+    return total(toDtype(calls, used, list));
+  }
+  Value total(Value each) {
+    return calls.call(
+        operators::aten::sum_dim_IntList,
+        {each, calls.integers({0}), calls.boolean(false), calls.none()},
+        RankedTensorType::get({}, types.getF32Type()));
+  }
+
+private:
+  CallBuilder &calls;
+  Value classes;
+  Builder types;
+
+public:
+  const int64_t count;
+  const RankedTensorType list, flags;
+
+private:
+  Value unused;
+};
+
+bool isRowsAndClasses(Value rows, Value classes) {
+  if (!rows || !classes)
+    return false;
+  RankedTensorType type = typeOf(rows);
+  return type.getRank() == 2 && type.hasStaticShape() &&
+         type.getNumElements() != 0 && !type.getEncoding() &&
+         type.getElementType().isF32() && typeOf(classes).getRank() == 1 &&
+         typeOf(classes).getElementType().isInteger(64);
+}
+
+/// What a conversion of another element type takes, or null.
+Value converted(Value value) {
+  auto op = value.getDefiningOp<tssa::AtenOp>();
+  bool converts = op && op.getNumOperands() &&
+                  (op.getOverload() == operators::aten::_to_copy ||
+                   op.getOverload() == operators::aten::to_dtype);
+  if (!converts ||
+      typeOf(op.getOperand(0)).getShape() != typeOf(value).getShape())
+    return nullptr;
+  return op.getOperand(0);
+}
+
+/// The logits before they were converted to f32: what is converted on the way
+/// is chosen first and converted then.
+Value unconverted(OpBuilder &builder, Value logits) {
+  if (Value source = converted(logits))
+    return source;
+  auto view = logits.getDefiningOp<tssa::AccessOp>();
+  Value source = view ? converted(view.getSource()) : nullptr;
+  if (!source ||
+      typeOf(source).getEncoding() != typeOf(view.getSource()).getEncoding())
+    return logits;
+  return tssa::AccessOp::create(
+      builder, view.getLoc(),
+      typeOf(logits).clone(typeOf(source).getElementType()), source,
+      view.getPath(), view.getIndices());
+}
+
+/// One nll_loss of a log_softmax over rows of f32.
+struct Loss {
+  tssa::AtenOp op, softmax;
+  Value logits; ///< what the softmax is taken of
+  Value target;
+  int64_t ignored, reduction;
+
+  static std::optional<Loss> match(tssa::AtenOp op);
+  void rewrite();
+};
+
+std::optional<Loss> Loss::match(tssa::AtenOp op) {
+  Value rows = tensorArgument(op, 0), target = tensorArgument(op, 1);
+  auto reduction = numberArgument(op, 3), ignored = numberArgument(op, 4);
+  tssa::AtenOp softmax = rows ? rows.getDefiningOp<tssa::AtenOp>() : nullptr;
+  if (!softmax || softmax.getOverload() != operators::aten::log_softmax_int ||
+      tensorArgument(op, 2) || !isRowsAndClasses(rows, target) || !reduction ||
+      !ignored || op->getNumResults() != 2 ||
+      (*reduction == kNone && !op.getResult(1).use_empty()) ||
+      op->hasAttr(attribute::kVendorCall))
+    return std::nullopt;
+  Value x = tensorArgument(softmax, 0);
+  if (!x || numberArgument(softmax, 1) != 1.0 ||
+      (typeOf(x) != typeOf(rows) && !converted(x)))
+    return std::nullopt;
+  return Loss{op, softmax, x, target, int64_t(*ignored), int64_t(*reduction)};
+}
+
+/// The logarithm of a row's sum of exponentials, less the chosen logit.
+void Loss::rewrite() {
+  OpBuilder builder(softmax);
+  CallBuilder calls(builder, op.getLoc());
+  RankedTensorType type = typeOf(softmax.getResult(0));
+  Type f32 = type.getElementType();
+  int64_t count = type.getDimSize(0);
+  auto column = RankedTensorType::get({count, 1}, f32);
+  Attribute one = calls.integer(1), none = calls.none();
+  auto subtract = [&](Value a, Value b, RankedTensorType result) {
+    return calls.call(operators::aten::sub_Tensor, {a, b, one}, result);
+  };
+
+  Value wide = typeOf(logits) == type ? logits : toDtype(calls, logits, type);
+  // As log_softmax does it: relative to the row's largest value.
+  Value largest =
+      calls.call(operators::aten::amax,
+                 {wide, calls.integers({1}), calls.boolean(true)}, column);
+  Value relative = subtract(wide, largest, type);
+  Value total = calls.call(operators::aten::sum_dim_IntList,
+                           {calls.call(operators::aten::exp, {relative}, type),
+                            calls.integers({1}), calls.boolean(true), none},
+                           column);
+  Value norm = calls.call(operators::aten::log, {total}, column);
+  // Whoever else reads the logarithms: a gradient.
+  if (!onlyUser(softmax.getResult(0)))
+    softmax.getResult(0).replaceUsesWithIf(
+        subtract(relative, norm, type),
+        [&](OpOperand &use) { return use.getOwner() != op; });
+
+  builder.setInsertionPoint(op);
+  Target of(calls, target, ignored);
+  Value source = unconverted(builder, logits);
+  Value chosen = calls.call(
+      operators::aten::gather,
+      {source, one, calls.view(of.otherwise(0), {count, 1}),
+       calls.boolean(false)},
+      RankedTensorType::get({count, 1}, typeOf(source).getElementType()));
+  if (typeOf(chosen) != column)
+    chosen = toDtype(calls, chosen, column);
+  Value distance = subtract(chosen, largest, column);
+  Value loss = of.used(calls.view(subtract(norm, distance, column), {count}));
+  if (reduction != kNone)
+    loss = of.total(loss);
+  Value number = reduction == kMean || !op.getResult(1).use_empty()
+                     ? of.number()
+                     : Value();
+  if (reduction == kMean)
+    loss =
+        calls.call(operators::aten::div_Tensor, {loss, number}, loss.getType());
+  op.getResult(0).replaceAllUsesWith(loss);
+  if (number)
+    op.getResult(1).replaceAllUsesWith(number);
+  op->erase();
+  softmax->erase();
+}
+
+/// The gradient of the logarithms: a number at the class of each row, and zeros
+/// that are in no memory.
+struct LossGradient {
+  tssa::AtenOp op;
+  Value gradient, target, number;
+  int64_t reduction, ignored;
+
+  static std::optional<LossGradient> match(tssa::AtenOp op);
+  void rewrite();
+};
+
+std::optional<LossGradient> LossGradient::match(tssa::AtenOp op) {
+  Value gradient = tensorArgument(op, 0), target = tensorArgument(op, 2),
+        number = tensorArgument(op, 6);
+  auto reduction = numberArgument(op, 4), ignored = numberArgument(op, 5);
+  if (!gradient || !typeOf(gradient).getElementType().isF32() || !number ||
+      !isRowsAndClasses(op.getResult(0), target) || tensorArgument(op, 3) ||
+      !reduction || !ignored || op->hasAttr(attribute::kVendorCall))
+    return std::nullopt;
+  return LossGradient{
+      op, gradient, target, number, int64_t(*reduction), int64_t(*ignored)};
+}
+
+void LossGradient::rewrite() {
+  OpBuilder builder(op);
+  CallBuilder calls(builder, op.getLoc());
+  RankedTensorType type = typeOf(op.getResult(0));
+  int64_t rows = type.getDimSize(0), classes = type.getDimSize(1);
+  Target of(calls, target, ignored);
+  Value value =
+      calls.call(operators::aten::neg, {gradient}, gradient.getType());
+  if (reduction == kMean)
+    value = calls.call(operators::aten::div_Tensor, {value, number},
+                       value.getType());
+  Value each = calls.view(of.used(value), {rows, 1});
+  // A row's sum is its only number.
+  for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
+    auto sum = dyn_cast<tssa::AtenOp>(user);
+    if (!sum || sum.getOverload() != operators::aten::sum_dim_IntList ||
+        constantArgument(sum, 1) != calls.integers({1}) ||
+        typeOf(sum.getResult(0)).getElementType() != type.getElementType())
+      continue;
+    builder.setInsertionPoint(sum);
+    sum.getResult(0).replaceAllUsesWith(typeOf(sum.getResult(0)).getRank() == 2
+                                            ? each
+                                            : calls.view(each, {rows}));
+    sum->erase();
+  }
+  builder.setInsertionPoint(op);
+  Type i64 = typeOf(target).getElementType();
+  Value numbers = calls.call(operators::aten::arange,
+                             {calls.integer(classes),
+                              calls.integer(operators::getScalarType(i64)),
+                              calls.none(), calls.none(), calls.none()},
+                             RankedTensorType::get({classes}, i64));
+  Value isClass =
+      calls.call(operators::aten::eq_Tensor,
+                 {calls.view(numbers, {1, classes}),
+                  calls.view(of.otherwise(-1), {rows, 1})},
+                 RankedTensorType::get({rows, classes}, builder.getI1Type()));
+  op.getResult(0).replaceAllUsesWith(
+      calls.call(operators::aten::where_ScalarOther,
+                 {isClass, each, calls.number(0.0)}, type));
+  op->erase();
+}
+
 struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
   using PlanLossesPassBase::PlanLossesPassBase;
 
-  /// One nll_loss of a log_softmax over rows of f32.
-  struct Loss {
-    tssa::AtenOp op, softmax;
-    Value logits; ///< what the softmax is taken of
-    Value source; ///< the logits, before they were converted to f32
-    Value target;
-    int64_t ignored, reduction;
-  };
-
-  static std::optional<Loss> match(tssa::AtenOp op) {
-    Value rows = tensorArgument(op, 0), target = tensorArgument(op, 1);
-    auto reduction = numberArgument(op, 3), ignored = numberArgument(op, 4);
-    tssa::AtenOp softmax = rows ? rows.getDefiningOp<tssa::AtenOp>() : nullptr;
-    // A second result that is used would be the sum of the weights.
-    if (!softmax || softmax.getOverload() != operators::aten::log_softmax_int ||
-        onlyUser(rows) != op || tensorArgument(op, 2) || !target ||
-        !reduction || !ignored || op->getNumResults() != 2 ||
-        !op.getResult(1).use_empty() || op->hasAttr(attribute::kVendorCall))
-      return std::nullopt;
-    Value x = tensorArgument(softmax, 0);
-    RankedTensorType type = typeOf(rows);
-    if (!x || numberArgument(softmax, 1) != 1.0 || type.getRank() != 2 ||
-        typeOf(target).getRank() != 1 || !type.hasStaticShape() ||
-        type.getNumElements() == 0 || type.getEncoding() ||
-        !type.getElementType().isF32() ||
-        !typeOf(target).getElementType().isInteger(64))
-      return std::nullopt;
-    // What is converted on the way is chosen first and converted then.
-    Value source = x;
-    auto conversion = x.getDefiningOp<tssa::AtenOp>();
-    if (conversion && conversion.getNumOperands() &&
-        (conversion.getOverload() == operators::aten::_to_copy ||
-         conversion.getOverload() == operators::aten::to_dtype) &&
-        typeOf(conversion.getOperand(0)).getShape() == type.getShape())
-      source = conversion.getOperand(0);
-    else if (typeOf(x) != type)
-      return std::nullopt;
-    return Loss{
-        op, softmax, x, source, target, int64_t(*ignored), int64_t(*reduction)};
-  }
-
-  /// The logarithm of a row's sum of exponentials, less the chosen logit.
-  static Value build(Loss &loss, CallBuilder &calls) {
-    Builder types(loss.op.getContext());
-    RankedTensorType type = typeOf(loss.softmax.getResult(0));
-    int64_t count = type.getDimSize(0);
-    Type f32 = types.getF32Type();
-    auto column = RankedTensorType::get({count, 1}, f32);
-    auto list = RankedTensorType::get({count}, f32);
-    auto single = RankedTensorType::get({}, f32);
-    auto flags = RankedTensorType::get({count}, types.getI1Type());
-    Attribute one = calls.integer(1), none = calls.none();
-    auto subtract = [&](Value a, Value b, RankedTensorType result) {
-      return calls.call(operators::aten::sub_Tensor, {a, b, one}, result);
-    };
-    auto sum = [&](Value value, int64_t dim, bool keeps,
-                   RankedTensorType result) {
-      return calls.call(
-          operators::aten::sum_dim_IntList,
-          {value, calls.integers({dim}), calls.boolean(keeps), none}, result);
-    };
-
-    Value wide = typeOf(loss.logits) == type
-                     ? loss.logits
-                     : toDtype(calls, loss.logits, type);
-    // As log_softmax does it: relative to the row's largest value.
-    Value largest =
-        calls.call(operators::aten::amax,
-                   {wide, calls.integers({1}), calls.boolean(true)}, column);
-    Value relative = subtract(wide, largest, type);
-    Value total = sum(calls.call(operators::aten::exp, {relative}, type), 1,
-                      /*keeps=*/true, column);
-    Value norm = calls.call(operators::aten::log, {total}, column);
-
-    Value unused =
-        calls.call(operators::aten::eq_Scalar,
-                   {loss.target, calls.integer(loss.ignored)}, flags);
-    Value index = calls.call(operators::aten::masked_fill_Scalar,
-                             {loss.target, unused, calls.integer(0)},
-                             loss.target.getType());
-    Value chosen = calls.call(
-        operators::aten::gather,
-        {loss.source, one, calls.view(index, {count, 1}), calls.boolean(false)},
-        RankedTensorType::get({count, 1},
-                              typeOf(loss.source).getElementType()));
-    if (typeOf(chosen) != column)
-      chosen = toDtype(calls, chosen, column);
-    Value distance = subtract(chosen, largest, column);
-    Value each = calls.view(subtract(norm, distance, column), {count});
-    each = calls.call(operators::aten::masked_fill_Scalar,
-                      {each, unused, calls.number(0.0)}, list);
-    if (loss.reduction == kNone)
-      return each;
-    Value all = sum(each, 0, /*keeps=*/false, single);
-    if (loss.reduction == kSum)
-      return all;
-    Value used = calls.call(operators::aten::logical_not, {unused}, flags);
-    Value number = sum(toDtype(calls, used, list), 0, /*keeps=*/false, single);
-    return calls.call(operators::aten::div_Tensor, {all, number}, single);
-  }
-
   void runOnOperation() override {
-    SmallVector<tssa::AtenOp> losses;
+    SmallVector<tssa::AtenOp> losses, gradients;
     getOperation().walk([&](tssa::AtenOp op) {
       if (op.getOverload() == operators::aten::nll_loss_forward)
         losses.push_back(op);
+      if (op.getOverload() == operators::aten::nll_loss_backward)
+        gradients.push_back(op);
     });
-    for (tssa::AtenOp op : losses) {
-      std::optional<Loss> loss = match(op);
-      if (!loss)
-        continue;
-      OpBuilder builder(op);
-      CallBuilder calls(builder, op.getLoc());
-      op.getResult(0).replaceAllUsesWith(build(*loss, calls));
-      op->erase();
-      loss->softmax->erase();
-      ++numPlanned;
-    }
+    for (tssa::AtenOp op : gradients)
+      if (auto gradient = LossGradient::match(op)) {
+        gradient->rewrite();
+        ++numPlanned;
+      }
+    for (tssa::AtenOp op : losses)
+      if (auto loss = Loss::match(op)) {
+        loss->rewrite();
+        ++numPlanned;
+      }
   }
 };
 

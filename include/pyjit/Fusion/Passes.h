@@ -16,6 +16,8 @@ namespace pyjit::fusion {
 struct FusionOptions {
   /// Parts of reductions to few values (`fusion-split-reductions`); 0: whole.
   int64_t reductionParts = 0;
+  /// Of `fusion-outline`; 0: as it has it.
+  unsigned maxRecomputeCost = 0;
 };
 
 /// Functional tensor programs to kernels and vendor calls: what `pyjit-fuse`

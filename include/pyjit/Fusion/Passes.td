@@ -63,7 +63,10 @@ def FusionOutline : Pass<"fusion-outline", "mlir::ModuleOp"> {
   }];
   let options = [
     Option<"maxGroupSize", "max-group-size", "unsigned", "48",
-           "Operations in a kernel; 1: each operation is one">
+           "Operations in a kernel; 1: each operation is one">,
+    Option<"maxRecomputeCost", "max-recompute-cost", "unsigned", "12",
+           "What several kernels compute again instead of reading it may cost, "
+           "in additions for an element">
   ];
   let statistics = [
     Statistic<"numKernels", "kernels", "Kernels made">,

@@ -42,6 +42,9 @@ struct PlanOptions {
   unsigned maxGroupSize = 48;
   /// Buffers of a kernel.
   unsigned maxBuffers = 24;
+  /// What a value may cost that several kernels compute instead of reading it:
+  /// scalar additions for an element, transcendental functions 16 of them.
+  unsigned maxRecomputeCost = 12;
 };
 
 /// Whether `op` only shows its operand in another way: no kernel of its own as

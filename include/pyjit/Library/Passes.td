@@ -186,9 +186,12 @@ def PlanLossesPass : Pass<"library-plan-losses", "::mlir::func::FuncOp"> {
   let summary = "Losses of chosen classes without the classes' logarithms";
   let description = [{
     `aten::nll_loss_forward` without weights, of a float32 `log_softmax` over the
-    second dimension that nothing else uses, needs each row's largest value, the
+    second dimension, needs each row's largest value, the
     logarithm of its sum, and the one value that the target chooses; the row's
-    logarithms are never written. Rounds as log_softmax does.
+    logarithms are never written. Rounds as log_softmax does. Where a gradient
+    reads them, they follow from the row's numbers. The gradient itself,
+    `aten::nll_loss_backward` without weights, is a choice between a number and
+    zero for each class, which fuses with what reads it.
 
     ```mlir
     func.func @f(%x: tensor<6x9xf32>, %t: tensor<6xi64>) -> tensor<f32> {

@@ -16,11 +16,11 @@
 // CHECK: tssa.aten "aten::mul.Scalar"(%arg3, 9.000000e-01 : f64)
 // CHECK-NOT: batch_norm
 // CHECK: return
-// The image is read three times, and nothing of its size is stored but the result.
+// One kernel has the sums and what follows from them, another one the result.
 // FUSED-LABEL: func.func @training(
-// FUSED: %[[SUM:.*]] = call @{{.*}}(%arg0) : (tensor<32x32x32x32xbf16, {{.*}}>) -> tensor<32xf32>
-// FUSED: call @{{.*}}(%arg0, %{{.*}}) : (tensor<32x32x32x32xbf16, {{.*}}>, tensor<32xf32>) -> tensor<32xf32>
-// FUSED: call @{{.*}}(%arg0, {{.*}}) : (tensor<32x32x32x32xbf16, {{.*}}>, {{.*}}) -> tensor<32x32x32x32xbf16, {{.*}}>
+// FUSED: %[[S:.*]]:4 = call @{{.*}}(%arg0, %arg1, %arg3, %arg4) : {{.*}} -> (tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>)
+// FUSED: call @{{.*}}(%arg0, %[[S]]#0, {{.*}}) : {{.*}} -> tensor<32x32x32x32xbf16, {{.*}}>
+// FUSED-NEXT: return
 func.func @training(%x: tensor<32x32x32x32xbf16, #last>, %w: tensor<32xf32>, %b: tensor<32xf32>, %m: tensor<32xf32>, %v: tensor<32xf32>) -> (tensor<32x32x32x32xbf16, #last>, tensor<32xf32>, tensor<32xf32>) {
   %0:5 = tssa.aten "aten::_native_batch_norm_legit_functional"(%x, %w, %b, %m, %v, true, 1.000000e-01 : f64, 1.000000e-05 : f64) : (tensor<32x32x32x32xbf16, #last>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>) -> (tensor<32x32x32x32xbf16, #last>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>)
   return %0#0, %0#3, %0#4 : tensor<32x32x32x32xbf16, #last>, tensor<32xf32>, tensor<32xf32>
@@ -32,7 +32,9 @@ func.func @training(%x: tensor<32x32x32x32xbf16, #last>, %w: tensor<32xf32>, %b:
 // CHECK-NOT: batch_norm
 // CHECK: return
 // FUSED-LABEL: func.func @gradients(
-// FUSED: call @{{.*}}(%arg0, %arg1, %arg2) : {{.*}} -> (tensor<32xf32>, tensor<32xf32>)
+// FUSED: call @{{.*}}(%arg0, %arg1, %arg2, %arg3) : {{.*}} -> (tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>)
+// FUSED: call @{{.*}} : {{.*}} -> tensor<32x32x32x32xbf16, {{.*}}>
+// FUSED-NEXT: return
 func.func @gradients(%dy: tensor<32x32x32x32xbf16, #last>, %x: tensor<32x32x32x32xbf16, #last>, %mean: tensor<32xf32>, %inverse: tensor<32xf32>, %w: tensor<32xf32>) -> (tensor<32x32x32x32xbf16, #last>, tensor<32xf32>, tensor<32xf32>) {
   %0:3 = tssa.aten "aten::native_batch_norm_backward"(%dy, %x, %w, none, none, %mean, %inverse, true, 1.000000e-05 : f64, [true, true, true]) : (tensor<32x32x32x32xbf16, #last>, tensor<32x32x32x32xbf16, #last>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>) -> (tensor<32x32x32x32xbf16, #last>, tensor<32xf32>, tensor<32xf32>)
   return %0#0, %0#1, %0#2 : tensor<32x32x32x32xbf16, #last>, tensor<32xf32>, tensor<32xf32>

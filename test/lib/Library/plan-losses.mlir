@@ -18,14 +18,40 @@ func.func @cross_entropy(%x: tensor<6x9xf16>, %t: tensor<6xi64>) -> tensor<f32> 
   return %2#0 : tensor<f32>
 }
 
-// The softmax is used elsewhere; the sum of the weights is.
-// CHECK-LABEL: func.func @kept(
-// CHECK-COUNT-2: aten::nll_loss_forward
+// In training: the logarithms of a gradient follow from the row's numbers, too; the gradient is a number at the class
+// of each row, and its sum is that number.
+// CHECK-LABEL: func.func @training(
+// CHECK: %[[R:.*]] = tssa.aten "aten::sub.Tensor"(%arg0,
+// CHECK: %[[N:.*]] = tssa.aten "aten::log"
+// CHECK: %[[L:.*]] = tssa.aten "aten::sub.Tensor"(%[[R]], %[[N]], 1 : i64)
+// CHECK: tssa.aten "aten::arange"(9 : i64, 4 : i64
+// CHECK: %[[C:.*]] = tssa.aten "aten::eq.Tensor"
+// CHECK: tssa.aten "aten::where.ScalarOther"(%[[C]], %{{.*}}, 0.000000e+00 : f64)
+// CHECK: tssa.aten "aten::exp"(%[[L]])
+// CHECK-NOT: nll_loss
+// CHECK-NOT: aten::log_softmax
 // CHECK: return
-func.func @kept(%x: tensor<6x9xf32>, %t: tensor<6xi64>) -> (tensor<6x9xf32>, tensor<f32>, tensor<f32>) {
+func.func @training(%x: tensor<6x9xf32>, %t: tensor<6xi64>, %g: tensor<f32>) -> (tensor<f32>, tensor<6x9xf32>) {
   %1 = tssa.aten "aten::log_softmax.int"(%x, 1 : i64, none) : (tensor<6x9xf32>) -> tensor<6x9xf32>
   %2:2 = tssa.aten "aten::nll_loss_forward"(%1, %t, none, 1 : i64, -100 : i64) : (tensor<6x9xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<f32>)
-  %3 = tssa.aten "aten::log_softmax.int"(%x, 1 : i64, none) : (tensor<6x9xf32>) -> tensor<6x9xf32>
-  %4:2 = tssa.aten "aten::nll_loss_forward"(%3, %t, none, 2 : i64, -100 : i64) : (tensor<6x9xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<f32>)
-  return %1, %2#0, %4#1 : tensor<6x9xf32>, tensor<f32>, tensor<f32>
+  %3 = tssa.aten "aten::nll_loss_backward"(%g, %1, %t, none, 1 : i64, -100 : i64, %2#1) : (tensor<f32>, tensor<6x9xf32>, tensor<6xi64>, tensor<f32>) -> tensor<6x9xf32>
+  %4 = tssa.aten "aten::exp"(%1) : (tensor<6x9xf32>) -> tensor<6x9xf32>
+  %5 = tssa.aten "aten::sum.dim_IntList"(%3, [1 : i64], true, none) : (tensor<6x9xf32>) -> tensor<6x1xf32>
+  %6 = tssa.aten "aten::mul.Tensor"(%4, %5) : (tensor<6x9xf32>, tensor<6x1xf32>) -> tensor<6x9xf32>
+  %7 = tssa.aten "aten::sub.Tensor"(%3, %6, 1 : i64) : (tensor<6x9xf32>, tensor<6x9xf32>) -> tensor<6x9xf32>
+  return %2#0, %7 : tensor<f32>, tensor<6x9xf32>
+}
+
+// Weights of classes; what is no softmax; the sum of weights that no reduction needs.
+// CHECK-LABEL: func.func @kept(
+// CHECK-COUNT-3: aten::nll_loss_forward
+// CHECK: aten::nll_loss_backward
+// CHECK: return
+func.func @kept(%x: tensor<6x9xf32>, %t: tensor<6xi64>, %w: tensor<9xf32>, %g: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<6xf32>, tensor<f32>, tensor<6x9xf32>) {
+  %1 = tssa.aten "aten::log_softmax.int"(%x, 1 : i64, none) : (tensor<6x9xf32>) -> tensor<6x9xf32>
+  %2:2 = tssa.aten "aten::nll_loss_forward"(%1, %t, %w, 1 : i64, -100 : i64) : (tensor<6x9xf32>, tensor<6xi64>, tensor<9xf32>) -> (tensor<f32>, tensor<f32>)
+  %3:2 = tssa.aten "aten::nll_loss_forward"(%x, %t, none, 1 : i64, -100 : i64) : (tensor<6x9xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<f32>)
+  %4:2 = tssa.aten "aten::nll_loss_forward"(%1, %t, none, 0 : i64, -100 : i64) : (tensor<6x9xf32>, tensor<6xi64>) -> (tensor<6xf32>, tensor<f32>)
+  %5 = tssa.aten "aten::nll_loss_backward"(%g, %1, %t, %w, 1 : i64, -100 : i64, %2#1) : (tensor<f32>, tensor<6x9xf32>, tensor<6xi64>, tensor<9xf32>, tensor<f32>) -> tensor<6x9xf32>
+  return %2#0, %3#0, %4#0, %4#1, %5 : tensor<f32>, tensor<f32>, tensor<6xf32>, tensor<f32>, tensor<6x9xf32>
 }
