@@ -119,6 +119,8 @@ static void planForDevice(OpPassManager &function, bool simulated) {
   function.addPass(library::createPlanBatchNormsPass());
   function.addPass(library::createPlanAttentionRowsPass());
   function.addPass(library::createPlanLossesPass());
+  if (!simulated)
+    function.addPass(library::createPadMatmulsPass());
   function.addPass(library::createBatchLinearsPass());
   function.addPass(library::createMergeLinearsPass());
   function.addPass(library::createPlanMatvecsPass());

@@ -12,7 +12,9 @@
 #include "Planner.h"
 
 #include "dialects/pyjit/IR/Attributes.h"
+#include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "pyjit/Codegen/IndexMath.h"
 #include "pyjit/Codegen/KernelGraph.h"
 
 using namespace mlir;
@@ -44,35 +46,57 @@ static unsigned bitsOf(Value value) {
                                 : 128;
 }
 
-/// Whether the elements of both lie in memory in one order.
+/// Whether the elements of both lie in memory in one order, with gaps or not.
 static bool liesAs(RankedTensorType type, RankedTensorType whole) {
-  if (type.getShape() == whole.getShape())
-    return type.getEncoding() == whole.getEncoding();
-  return type.hasStaticShape() && whole.hasStaticShape() &&
-         type.getNumElements() == whole.getNumElements() &&
-         !type.getEncoding() && !whole.getEncoding();
+  if (type.getShape() == whole.getShape() &&
+      type.getEncoding() == whole.getEncoding())
+    return true;
+  if (!type.hasStaticShape() || !whole.hasStaticShape() ||
+      type.getNumElements() != whole.getNumElements())
+    return false;
+  // Dims that stand in one order in both, of one shape; else row by row.
+  bool alike = type.getShape() == whole.getShape();
+  SmallVector<int64_t> strides = tssa::getStrides(type),
+                       others = tssa::getStrides(whole);
+  auto follows = [](RankedTensorType t, ArrayRef<int64_t> s, int64_t d,
+                    int64_t e) {
+    return t.getDimSize(d) == 1 || t.getDimSize(e) == 1 || s[d] <= s[e];
+  };
+  for (auto [t, own, other] :
+       {std::tuple(type, ArrayRef(strides), ArrayRef(others)),
+        std::tuple(whole, ArrayRef(others), ArrayRef(strides))})
+    for (int64_t d = 0; d < t.getRank(); ++d)
+      for (int64_t e = 0; e < d; ++e)
+        if (follows(t, own, d, e) != (!alike || follows(t, other, d, e)))
+          return false;
+  return true;
 }
 
-/// Whether a view of row-major elements shows them in their order: a reshape.
+/// Whether a view shows elements in the order in which they lie: a reshape, or
+/// the first places along each dim.
 static bool keepsOrder(Operation *view) {
   auto op = cast<linalg::GenericOp>(view);
   auto from = cast<RankedTensorType>(op.getInputs()[0].getType());
   auto to = cast<RankedTensorType>(op.getResult(0).getType());
-  if (!liesAs(from, to) || !from.hasStaticShape() || from.getEncoding())
+  if (!from.hasStaticShape() || !to.hasStaticShape())
     return false;
   AffineExpr zero = getAffineConstantExpr(0, op.getContext());
   SmallVector<AffineExpr> loops;
   for (auto [d, extent] : llvm::enumerate(to.getShape()))
     loops.push_back(extent == 1 ? zero : getAffineDimExpr(d, op.getContext()));
-  auto offset = [&](OpOperand *operand, ArrayRef<int64_t> shape) {
+  SmallVector<AffineExpr> read, made;
+  for (auto [operand, exprs] : {std::pair(op.getDpsInputOperand(0), &read),
+                                std::pair(op.getDpsInitOperand(0), &made)})
+    for (AffineExpr index : op.getMatchingIndexingMap(operand).getResults())
+      exprs->push_back(
+          codegen::simplify(index.replaceDims(loops), to.getShape()));
+  auto offset = [&](ArrayRef<AffineExpr> indices, RankedTensorType type) {
     AffineExpr sum = zero;
-    for (auto [index, size] :
-         llvm::zip(op.getMatchingIndexingMap(operand).getResults(), shape))
-      sum = sum * size + index.replaceDims(loops);
+    for (auto [index, stride] : llvm::zip(indices, tssa::getStrides(type)))
+      sum = sum + index * stride;
     return simplifyAffineExpr(sum, loops.size(), 0);
   };
-  return offset(op.getDpsInputOperand(0), from.getShape()) ==
-         offset(op.getDpsInitOperand(0), to.getShape());
+  return read == made || offset(read, from) == offset(made, to);
 }
 
 bool Planner::addOperand(OpOperand *operand, Candidate &owner, Way &way) {
@@ -82,7 +106,8 @@ bool Planner::addOperand(OpOperand *operand, Candidate &owner, Way &way) {
     return false;
   auto whole = cast<RankedTensorType>(way.result.getType());
   // What it shows, if that is all of it.
-  bool isWhole = op.getMatchingIndexingMap(operand).isIdentity();
+  bool isWhole = op.getMatchingIndexingMap(operand).isIdentity() &&
+                 liesAs(cast<RankedTensorType>(value.getType()), whole);
   Operation *producer = value.getDefiningOp();
   while (producer && isView(producer) && !owner.owned.contains(producer)) {
     isWhole = isWhole && keepsOrder(producer);
@@ -91,8 +116,7 @@ bool Planner::addOperand(OpOperand *operand, Candidate &owner, Way &way) {
   }
   if (written.contains(value))
     return false;
-  auto type = cast<RankedTensorType>(value.getType());
-  if (isWhole && liesAs(type, whole)) {
+  if (isWhole) {
     if (producer && owner.owned.contains(producer) &&
         !isLiveOut(value, owner) &&
         !(way.isShort && bitsOf(value) < bitsOf(way.result)))
@@ -100,6 +124,7 @@ bool Planner::addOperand(OpOperand *operand, Candidate &owner, Way &way) {
     way.inputs.insert(value);
     return true;
   }
+  auto type = cast<RankedTensorType>(value.getType());
   // What is spread over the elements.
   return type.hasStaticShape() && whole.hasStaticShape() &&
          kMuchLess * type.getNumElements() <= whole.getNumElements();

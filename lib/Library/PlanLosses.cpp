@@ -8,12 +8,13 @@
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
-#include "pyjit/Operators/ElementTypes.h"
 #include "pyjit/Operators/OperatorNames.h"
 
 #include "Calls.h"
 
 #include "dialects/tssa/IR/Views.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace pyjit::library {
 #define GEN_PASS_DEF_PLANLOSSESPASS
@@ -222,6 +223,24 @@ std::optional<LossGradient> LossGradient::match(tssa::AtenOp op) {
       op, gradient, target, number, int64_t(*reduction), int64_t(*ignored)};
 }
 
+/// 0, 1, 2, ...: computed where it is read.
+static Value countUp(OpBuilder &builder, Location loc, int64_t count,
+                     Type element) {
+  auto type = RankedTensorType::get({count}, element);
+  return linalg::GenericOp::create(
+             builder, loc, TypeRange(type), ValueRange(),
+             ValueRange(tssa::makeEmpty(builder, loc, type)),
+             ArrayRef<AffineMap>{builder.getMultiDimIdentityMap(1)},
+             ArrayRef<utils::IteratorType>{utils::IteratorType::parallel},
+             [&](OpBuilder &b, Location at, ValueRange) {
+               Value index = linalg::IndexOp::create(b, at, 0);
+               linalg::YieldOp::create(
+                   b, at,
+                   Value(arith::IndexCastOp::create(b, at, element, index)));
+             })
+      .getResult(0);
+}
+
 void LossGradient::rewrite() {
   OpBuilder builder(op);
   CallBuilder calls(builder, op.getLoc());
@@ -249,11 +268,7 @@ void LossGradient::rewrite() {
   }
   builder.setInsertionPoint(op);
   Type i64 = typeOf(target).getElementType();
-  Value numbers = calls.call(operators::aten::arange,
-                             {calls.integer(classes),
-                              calls.integer(operators::getScalarType(i64)),
-                              calls.none(), calls.none(), calls.none()},
-                             RankedTensorType::get({classes}, i64));
+  Value numbers = countUp(builder, op.getLoc(), classes, i64);
   Value isClass =
       calls.call(operators::aten::eq_Tensor,
                  {calls.view(numbers, {1, classes}),

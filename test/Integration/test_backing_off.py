@@ -39,8 +39,8 @@ def fake_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from pyjit import _C, _backoff, _engine
 
     class Backoff(_backoff.Backoff):
-        def __init__(self, free: float) -> None:
-            super().__init__(clock, free)
+        def __init__(self, free: float, free_seconds: float) -> None:
+            super().__init__(clock, free, free_seconds)
 
     observe = _C.capture_with_graph_breaks
 

@@ -12,7 +12,7 @@ import pyjit
 import pytest
 import torch
 import torch.nn.functional as F
-from Integration import test_batch_norm_kernels, test_random_layers
+from Integration import test_batch_norm_kernels, test_loss_kernels, test_random_layers
 from Integration import test_random_training as networks
 from Integration.random_kinds import numbered, straight_line
 from torch import nn
@@ -146,6 +146,41 @@ def test_training(name: str, dropout: float, dtype: Any) -> None:
 @pytest.mark.parametrize("name", test_batch_norm_kernels.SIZES)
 def test_batch_norms_channels_last(name: str, dtype: torch.dtype) -> None:
     test_batch_norm_kernels.check("cuda", name, dtype, {})
+
+
+@pytest.mark.parametrize("options", test_loss_kernels.OPTIONS)
+@pytest.mark.parametrize("form", test_loss_kernels.FORMS, ids=lambda f: f.__name__)
+def test_losses(form: Any, options: str) -> None:
+    if form is test_loss_kernels.of_logarithms and options == "smooth":
+        pytest.skip("nll_loss smooths no labels")
+    test_loss_kernels.check(
+        "cuda", form, torch.float32, test_loss_kernels.OPTIONS[options], {}
+    )
+
+
+def test_matmuls_of_odd_sizes() -> None:
+    """The head of a language model: its gradients are no further from float32 than eager's."""
+    torch.manual_seed(0)
+    rows, width, classes = 512, 1024, 4099
+    x, w = torch.randn(rows, width, device="cuda"), torch.randn(classes, width, device="cuda") / 32  # fmt: skip
+    targets = torch.randint(0, classes, (rows,), device="cuda")
+
+    def step(x: torch.Tensor, w: torch.Tensor, half: bool) -> list[torch.Tensor]:
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            loss = F.cross_entropy(F.linear(x, w), targets)
+        loss.backward()
+        return [loss.detach(), x.grad, w.grad]
+
+    fast = pyjit.compile(step)
+    exact, eager = step(x, w, False), step(x, w, True)
+    for _ in range(3):
+        have = fast(x, w, True)
+    assert pyjit.stats(fast).hits == 2, pyjit.stats(fast).reasons
+    for e, a, b in zip(exact, eager, have, strict=True):
+        size = float(e.abs().max())
+        error, theirs = (float((t - e).abs().max()) / size for t in (b, a))
+        assert error <= 2 * theirs + 1e-3, (error, theirs)
 
 
 @pytest.mark.filterwarnings("ignore")

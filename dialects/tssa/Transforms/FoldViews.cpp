@@ -102,6 +102,65 @@ template <typename Op> struct Identity : OpRewritePattern<Op> {
   }
 };
 
+/// convert(access(t, p)) -> access(convert(t), p) where p gives all elements of
+/// t in their order another shape, a kernel of ours has computed t, and matmuls
+/// read what is converted: the kernel converts it, too, and they are given the
+/// view.
+struct ConvertBeforeReshape : OpRewritePattern<AtenOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AtenOp op,
+                                PatternRewriter &rewriter) const override {
+    if ((op.getOverload() != pyjit::operators::aten::_to_copy &&
+         op.getOverload() != pyjit::operators::aten::to_dtype) ||
+        op->getNumOperands() != 1)
+      return failure();
+    auto access = op.getOperand(0).getDefiningOp<AccessOp>();
+    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+    if (!access || !isReshape(access) || type.getEncoding() ||
+        type.getShape() != access.getType().getShape() ||
+        isMatmul(access.getSource().getDefiningOp()) ||
+        !llvm::all_of(op->getUsers(), isGivenToMatmul))
+      return failure();
+    Value source = access.getSource();
+    rewriter.modifyOpInPlace(op, [&] {
+      op->setOperand(0, source);
+      op.getResult(0).setType(cast<RankedTensorType>(source.getType())
+                                  .clone(type.getElementType()));
+    });
+    rewriter.setInsertionPointAfter(op);
+    auto shown = AccessOp::create(rewriter, op.getLoc(), type, op.getResult(0),
+                                  access.getPath(), access.getIndices());
+    rewriter.replaceAllUsesExcept(op.getResult(0), shown, shown);
+    return success();
+  }
+
+  static bool isMatmul(Operation *op) {
+    auto call = dyn_cast_or_null<AtenOp>(op);
+    namespace aten = pyjit::operators::aten;
+    return !op || (call && llvm::is_contained({aten::linear, aten::mm,
+                                               aten::addmm, aten::matmul},
+                                              call.getOverload()));
+  }
+  /// As it is, or transposed.
+  static bool isGivenToMatmul(Operation *user) {
+    return isMatmul(user) ||
+           (isa<AccessOp>(user) && llvm::all_of(user->getUsers(), isMatmul));
+  }
+  /// Of elements that lie row by row.
+  static bool isReshape(AccessOp access) {
+    auto source = cast<RankedTensorType>(access.getSource().getType());
+    auto isShape = [](ViewAttr view) {
+      return (view.getKind() == ViewKind::view ||
+              view.getKind() == ViewKind::squeeze ||
+              view.getKind() == ViewKind::unsqueeze) &&
+             !view.isSymbolic();
+    };
+    return !source.getEncoding() && !access.getType().getEncoding() &&
+           source.hasStaticShape() && access.getIndices().empty() &&
+           llvm::all_of(access.getPath().getAsRange<ViewAttr>(), isShape);
+  }
+};
+
 /// pyjit::written(v, s) -> v, pyjit::unwritten(s) -> s, pyjit::seen(s) -> s:
 /// they were for gradients, which are there by now.
 struct LeafContents : OpRewritePattern<AtenOp> {
@@ -121,10 +180,9 @@ struct LeafContents : OpRewritePattern<AtenOp> {
 struct FoldViews : pyjit::tssa::impl::FoldViewsPassBase<FoldViews> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns
-        .add<ComposeAccesses, AccessOfAssign, AssignOfAccess, AssignOfAssign,
-             Identity<AccessOp>, Identity<AssignOp>, LeafContents>(
-            &getContext());
+    patterns.add<ComposeAccesses, AccessOfAssign, AssignOfAccess,
+                 AssignOfAssign, Identity<AccessOp>, Identity<AssignOp>,
+                 ConvertBeforeReshape, LeafContents>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

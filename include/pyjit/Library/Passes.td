@@ -207,9 +207,46 @@ def PlanLossesPass : Pass<"library-plan-losses", "::mlir::func::FuncOp"> {
     %1 = tssa.aten "aten::gather"(%x, 1 : i64, ...)
     ```
   }];
-  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
   let statistics = [
     Statistic<"numPlanned", "losses", "Losses that became kernels">
+  ];
+}
+
+def PadMatmulsPass : Pass<"library-pad-matmuls", "::mlir::func::FuncOp"> {
+  let summary = "Large matmuls of sizes that are no multiples of eight";
+  let description = [{
+    cuBLAS has kernels for rows of half precision that are aligned to 16 bytes,
+    and others that take three times as long: those of the head of a language
+    model with 50,257 classes, and of its gradients. Large `aten::linear` and
+    `aten::mm` get operands with zeros behind their last elements; the result is
+    the part of a larger one that holds it, which kernels read where it is. A
+    parameter that lasts is left alone.
+
+    ```mlir
+    func.func @f(%x: tensor<1024x2048xbf16>, %w: tensor<1021x2048xbf16>) -> tensor<1024x1021xf32> {
+      %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<1024x2048xbf16>, tensor<1021x2048xbf16>) -> tensor<1024x1021xbf16>
+      %1 = tssa.aten "aten::to.dtype"(%0, 6 : i64, false, false, none) : (tensor<1024x1021xbf16>) -> tensor<1024x1021xf32>
+      return %1 : tensor<1024x1021xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = linalg.fill ins(%zero : bf16) outs(%empty : tensor<1024x2048xbf16>)
+    %1 = tssa.assign %0, %w [#tssa.view<slice [0, 0, 1021, 1]>]
+    %2 = tssa.aten "aten::linear"(%x, %1, none) : ... -> tensor<1024x1024xbf16>
+    %3 = tssa.access %2 [#tssa.view<slice [1, 0, 1021, 1]>]
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+  let statistics = [
+    Statistic<"numPadded", "padded", "Matmuls with padded operands">
   ];
 }
 

@@ -24,7 +24,7 @@ func.func @cross_entropy(%x: tensor<6x9xf16>, %t: tensor<6xi64>) -> tensor<f32> 
 // CHECK: %[[R:.*]] = tssa.aten "aten::sub.Tensor"(%arg0,
 // CHECK: %[[N:.*]] = tssa.aten "aten::log"
 // CHECK: %[[L:.*]] = tssa.aten "aten::sub.Tensor"(%[[R]], %[[N]], 1 : i64)
-// CHECK: tssa.aten "aten::arange"(9 : i64, 4 : i64
+// CHECK: linalg.index 0
 // CHECK: %[[C:.*]] = tssa.aten "aten::eq.Tensor"
 // CHECK: tssa.aten "aten::where.ScalarOther"(%[[C]], %{{.*}}, 0.000000e+00 : f64)
 // CHECK: tssa.aten "aten::exp"(%[[L]])

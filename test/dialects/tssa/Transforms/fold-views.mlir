@@ -84,3 +84,21 @@ func.func @written(%w: tensor<4xf32>, %v: tensor<4xf32>) -> tensor<4xf32> {
   %r = tssa.aten "aten::mul.Tensor"(%now, %leaf) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %r : tensor<4xf32>
 }
+
+// The element type is converted in front of a reshape, where a kernel has computed what a matmul reads.
+// CHECK-LABEL: func.func @convert(
+// CHECK: %[[R:.*]] = tssa.aten "aten::relu"(%arg0)
+// CHECK: %[[C:.*]] = tssa.aten "aten::_to_copy"(%[[R]], {{.*}}) : (tensor<4x6x8xf32>) -> tensor<4x6x8xbf16>
+// CHECK: %[[V:.*]] = tssa.access %[[C]] [#tssa.view<view [24, 8]>] : tensor<4x6x8xbf16> -> tensor<24x8xbf16>
+// CHECK: tssa.aten "aten::mm"(%[[V]], %arg1)
+// CHECK: %[[L:.*]] = tssa.access %[[R]]
+// CHECK: tssa.aten "aten::_to_copy"(%[[L]],
+func.func @convert(%x: tensor<4x6x8xf32>, %w: tensor<8x8xbf16>) -> (tensor<24x8xbf16>, tensor<24x8xf16>) {
+  %r = tssa.aten "aten::relu"(%x) : (tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
+  %0 = tssa.access %r [#tssa.view<view [24, 8]>] : tensor<4x6x8xf32> -> tensor<24x8xf32>
+  %1 = tssa.aten "aten::_to_copy"(%0, 15 : i64, none, none, none, false, none) : (tensor<24x8xf32>) -> tensor<24x8xbf16>
+  %2 = tssa.aten "aten::mm"(%1, %w) : (tensor<24x8xbf16>, tensor<8x8xbf16>) -> tensor<24x8xbf16>
+  %3 = tssa.access %r [#tssa.view<view [24, 8]>] : tensor<4x6x8xf32> -> tensor<24x8xf32>
+  %4 = tssa.aten "aten::_to_copy"(%3, 5 : i64, none, none, none, false, none) : (tensor<24x8xf32>) -> tensor<24x8xf16>
+  return %2, %4 : tensor<24x8xbf16>, tensor<24x8xf16>
+}
