@@ -25,8 +25,9 @@ static constexpr int64_t kTaskCost = int64_t(1) << 18;
 static int chooseVectorDim(const KernelGraph &graph) {
   int best = -1;
   int64_t bestScore = 0;
-  // Beside accesses of whole rows, those of one value per row hardly count.
-  constexpr int64_t kLongRow = 32;
+  // Beside accesses of whole rows, those of one value per row hardly count;
+  // nor do, where nothing is reduced, those of few elements.
+  constexpr int64_t kLongRow = 32, kMany = 16;
   auto walksRow = [&](AffineExpr expr) {
     for (unsigned d = 0; d < graph.dims.size(); ++d)
       if (graph.dims[d].reduction && graph.dims[d].size >= kLongRow &&
@@ -34,10 +35,26 @@ static int chooseVectorDim(const KernelGraph &graph) {
         return true;
     return false;
   };
+  auto elementsOf = [&](AffineExpr expr) {
+    int64_t count = 1;
+    for (auto [d, dim] : llvm::enumerate(graph.dims))
+      if (expr.isFunctionOfDim(d))
+        count *= dim.estimate();
+    return count;
+  };
   bool rows = false;
+  int64_t most = 0, fewest = INT64_MAX;
   graph.forEachIndex([&](AffineExpr expr, unsigned buffer, bool) {
-    rows |= buffer != ~0u && walksRow(expr);
+    if (buffer == ~0u)
+      return;
+    rows |= walksRow(expr);
+    most = std::max(most, elementsOf(expr));
+    fewest = std::min(fewest, elementsOf(expr));
   });
+  bool mixed = !graph.hasReduction() && fewest <= most / kMany;
+  auto counts = [&](AffineExpr expr) {
+    return rows ? walksRow(expr) : mixed && elementsOf(expr) > most / kMany;
+  };
   for (unsigned d = 0; d < graph.dims.size(); ++d) {
     const Dim &dim = graph.dims[d];
     if (dim.estimate() < 4)
@@ -47,7 +64,7 @@ static int chooseVectorDim(const KernelGraph &graph) {
     graph.forEachIndex([&](AffineExpr expr, unsigned buffer, bool store) {
       if (buffer == ~0u)
         return;
-      int64_t weight = rows && walksRow(expr) ? 8 : 1;
+      int64_t weight = counts(expr) ? 8 : 1;
       LinearForm form = linearize(expr);
       if (form.isNonlinearIn(d)) {
         score -= 3 * weight;

@@ -45,6 +45,7 @@ private:
   /// (Recompute.cpp).
   void recompute();
   struct Way;
+  bool addReaders(Value value, llvm::SetVector<Candidate *> &readers);
   std::optional<llvm::SmallVector<Candidate *>> readersOf(Value result,
                                                           Candidate &owner);
   bool goThemselves(llvm::ArrayRef<Candidate *> readers, Candidate &owner,

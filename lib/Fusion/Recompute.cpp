@@ -160,22 +160,34 @@ static bool isLarge(Value value) {
          (!type.hasStaticShape() || type.getNumElements() >= kFew);
 }
 
-/// The kernels that read `result`, if no one else does.
-std::optional<SmallVector<Planner::Candidate *>>
-Planner::readersOf(Value result, Candidate &owner) {
-  if (!isLarge(result))
-    return std::nullopt;
-  llvm::SetVector<Candidate *> readers;
-  for (Operation *user : result.getUsers()) {
+/// Adds the kernels that read `value`, through views or not; returns whether
+/// no one else does.
+bool Planner::addReaders(Value value, llvm::SetVector<Candidate *> &readers) {
+  for (Operation *user : value.getUsers()) {
     Candidate *reader = groupOf.lookup(user);
-    // Read through views, or by no kernel: it is stored anyway.
-    if (!reader || isView(user))
-      return std::nullopt;
+    if (isView(user)) {
+      // A view that is copied.
+      if (reader || user->getBlock() != &block ||
+          !addReaders(user->getResult(0), readers))
+        return false;
+      continue;
+    }
+    if (!reader)
+      return false;
     if (reader->isNeeded)
       readers.insert(reader);
     if (auto again = computedAgain.find(user); again != computedAgain.end())
       readers.insert(again->second.begin(), again->second.end());
   }
+  return true;
+}
+
+/// The kernels that read `result`, if no one else does.
+std::optional<SmallVector<Planner::Candidate *>>
+Planner::readersOf(Value result, Candidate &owner) {
+  llvm::SetVector<Candidate *> readers;
+  if (!isLarge(result) || !addReaders(result, readers))
+    return std::nullopt;
   readers.remove(&owner);
   return readers.takeVector();
 }
