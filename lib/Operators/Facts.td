@@ -326,6 +326,9 @@ def : PartSizes<"Transparent", One<["lstm.input", "gru.input", "rnn_tanh.input",
 def : PartSizes<"Einsum", One<["einsum"]>.Of>;
 def : PartSizes<"NllLoss", One<["nll_loss_nd"]>.Of>;
 def : PartSizes<"CrossEntropy", One<["cross_entropy_loss"]>.Of>;
+def : HandsOn<"ignore_index", One<["cross_entropy_loss", "nll_loss_nd", "nll_loss",
+                                   "nll_loss2d", "nll_loss_forward",
+                                   "nll_loss2d_forward"]>.Of>;
 def : PartSizes<"Chunk", One<["chunk", "unsafe_chunk"]>.Of>;
 def : PartSizes<"BroadcastTensors", One<["broadcast_tensors",
                                          "cosine_similarity"]>.Of>;

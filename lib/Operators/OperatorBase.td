@@ -375,6 +375,10 @@ class TakesNumbers<list<string> operators> : Flag<operators>;
 class TakesFloatsOnly<list<string> operators> : Flag<operators>;
 /// Draws random numbers by floats that its Python function hands on as they are.
 class TakesFloats<list<string> operators> : Flag<operators>;
+/// A composite that gives this argument, an int, to its parts as it was given,
+/// and the parts that take it.
+class HandsOn<string argument, list<string> operators>
+    : Text<argument, operators>;
 /// A composite that gives its probability to the parts of dropouts alone.
 class HandsOnRate<list<string> operators> : Flag<operators>;
 /// Of those: one of the operators of ATen's Dropout.cpp.

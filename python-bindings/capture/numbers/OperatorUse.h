@@ -40,6 +40,9 @@ struct OperatorUse {
   /// the numbers that these are given (DropRates.cpp).
   Argument *rate = nullptr;
   std::vector<std::pair<double, PyjitValue>> ofRate;
+  /// The int that composite operators hand on to their parts as it is
+  /// (HandedInts.cpp), or null.
+  Argument *handed = nullptr;
   bool slot = false; ///< an operator of Python's, not a call
 
   // Sizes (SizeUses.cpp).

@@ -90,7 +90,8 @@ void Scalars::endUse() {
     return;
   hasUse = false;
   bool clear = !currentUse.composite &&
-               (currentUse.operators == 1 || !currentUse.ofRate.empty());
+               (currentUse.operators == 1 || !currentUse.ofRate.empty() ||
+                currentUse.handed);
   std::string before = std::move(cause);
   cause = "it goes into '" + currentUse.name +
           "', where no operator is seen to take it";

@@ -35,16 +35,14 @@ void KeptCasts::enter(const c10::OperatorHandle &op,
 
 bool KeptCasts::isKept(const c10::OperatorHandle &op,
                        const std::vector<c10::IValue> &inputs) const {
-  return isInside() && running.back().casting &&
-         op.operator_name().name == operators::aten::_to_copy &&
+  return isCasting() && op.operator_name().name == operators::aten::_to_copy &&
          at::autocast::is_autocast_cache_enabled() && inputs[0].isTensor() &&
          isCastKept(inputs[0].toTensor());
 }
 
 void KeptCasts::bindOperands(const c10::OperatorHandle &op,
                              const std::vector<c10::IValue> &inputs) {
-  if (!isInside() || !running.back().casting ||
-      op.operator_name() != running.back().op.operator_name())
+  if (!isCasting() || op.operator_name() != running.back().op.operator_name())
     return;
   running.back().casting = false;
   std::vector<at::Tensor> given = tensorsOf(inputs);

@@ -33,6 +33,8 @@ public:
              const std::vector<c10::IValue> &inputs);
   void leave();
   bool isInside() const { return !running.empty(); }
+  /// What begins casts an operand of such an operator.
+  bool isCasting() const { return isInside() && running.back().casting; }
   /// Inside of such an operator: grad mode of its caller. The casts of weights
   /// turn it on.
   bool gradModeAround() const { return running.back().gradMode; }

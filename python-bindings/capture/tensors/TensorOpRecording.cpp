@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "numbers/DropRates.h"
+#include "numbers/HandedInts.h"
 #include "numbers/LiftedArguments.h"
 #include "tensors/AttentionKernel.h"
 #include "tensors/FusedOptimizers.h"
@@ -220,6 +221,13 @@ void OperatorRecording::readArguments() {
     }
     if (int value = findOfRate(recording, op.name, op.inputs, i); value >= 0) {
       given.push_back(arguments.computed(value, PyjitNumberScalar));
+      continue;
+    }
+    if (PyObject *handed =
+            recording.sizes.followed && !lifted[i]
+                ? findHandedInt(recording, op.facts, schema, op.inputs, i)
+                : nullptr) {
+      given.push_back(arguments.number(handed, PyjitNumberSize));
       continue;
     }
     given.push_back(lifted[i]

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "numbers/DropRates.h"
+#include "numbers/HandedInts.h"
 #include "tensors/AttentionKernel.h"
 #include "tensors/TensorOpFacts.h"
 #include "tensors/TensorOpRecording.h"
@@ -153,12 +154,15 @@ beginComposite(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
     refuseReading(recording, name);
     return nullptr;
   }
-  // A constant margin is handed on as it was given.
+  // A constant margin is handed on as it was given; a cast takes no number.
   bool handsOn = name == pyjit::operators::aten::pad ||
+                 impl.casts.isCasting() ||
                  (facts.handsOnSizes && inputs[1].isIntList());
   if (OperatorUse *use = recording.scalars.use(); use && !handsOn) {
     HoldLock lock;
-    use->composite |= !followRate(recording, facts, handle.schema(), inputs);
+    const c10::FunctionSchema &schema = handle.schema();
+    use->composite |= !followRate(recording, facts, schema, inputs) &&
+                      !followInt(recording, facts, schema, inputs);
   }
   if (!recording.sizes.followed)
     return nullptr;

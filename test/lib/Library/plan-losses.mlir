@@ -55,3 +55,14 @@ func.func @kept(%x: tensor<6x9xf32>, %t: tensor<6xi64>, %w: tensor<9xf32>, %g: t
   %5 = tssa.aten "aten::nll_loss_backward"(%g, %1, %t, %w, 1 : i64, -100 : i64, %2#1) : (tensor<f32>, tensor<6x9xf32>, tensor<6xi64>, tensor<9xf32>, tensor<f32>) -> tensor<6x9xf32>
   return %2#0, %3#0, %4#0, %4#1, %5 : tensor<f32>, tensor<f32>, tensor<6xf32>, tensor<f32>, tensor<6x9xf32>
 }
+
+// Which class is ignored differs between calls.
+// CHECK-LABEL: func.func @ignored_size(
+// CHECK: aten::nll_loss_forward"(%{{.*}}, %{{.*}}, none, 1 : i64, #{{.*}})
+// CHECK: return
+func.func @ignored_size(%x: tensor<6x9xf32>, %t: tensor<6xi64>, %n: tensor<i64>) -> tensor<f32>
+    attributes {pyjit.symbols = [array<i64: 2, -1>]} {
+  %0 = tssa.aten "aten::log_softmax.int"(%x, 1 : i64, none) : (tensor<6x9xf32>) -> tensor<6x9xf32>
+  %1:2 = tssa.aten "aten::nll_loss_forward"(%0, %t, none, 1 : i64, affine_map<()[s0] -> (s0)>) : (tensor<6x9xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<f32>)
+  return %1#0 : tensor<f32>
+}

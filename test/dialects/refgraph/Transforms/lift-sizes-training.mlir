@@ -135,3 +135,22 @@ refgraph.trace @pixels {
   %q = refgraph.tensor_op "aten::pixel_unshuffle"(%p, 2 : i64) : (!P) -> !X
   refgraph.leave %q : !X
 }
+
+// -----
+
+// The class that a loss ignores is a size: its argument varies with it.
+// CHECK: #[[CLASS:.*]] = affine_map<()[s0] -> (s0)>
+// CHECK-LABEL: refgraph.trace @ignored
+// CHECK: "aten::nll_loss_forward"(%{{.*}}, %{{.*}}, none, 1 : i64, #[[CLASS]])
+!X = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
+!T = !refgraph.tensor<[5], [1], i64, "cpu">
+!S = !refgraph.tensor<[], [], f32, "cpu">
+!I = !refgraph.obj<"int">
+refgraph.trace @ignored {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) {lift_sizes = array<i64: 1>} : !X
+  %t = refgraph.get %e arg(1, "t") type(1) : !T
+  %n = refgraph.size %x[1] is(8) : !X
+  %l:2 = refgraph.tensor_op "aten::nll_loss_forward"(%x, %t, none, 1 : i64, size(%n)) : (!X, !T, !I) -> (!S, !S)
+  refgraph.leave %l#0 : !S
+}

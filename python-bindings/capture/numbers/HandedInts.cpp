@@ -1,0 +1,67 @@
+//===- HandedInts.cpp - Ints that composites hand on ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "numbers/HandedInts.h"
+
+#include "Recording.h"
+#include "numbers/LiftedArguments.h"
+
+using namespace pyjit;
+using namespace pyjit::capture;
+
+/// The call's argument that the operator takes at that place, or null.
+static OperatorUse::Argument *findGiven(Scalars &scalars, OperatorUse &use,
+                                        const c10::FunctionSchema &schema,
+                                        size_t place, int64_t value) {
+  for (OperatorUse::Argument &argument : use.arguments) {
+    bool isHere = argument.keyword.empty()
+                      ? argument.position == place
+                      : schema.arguments()[place].name() == argument.keyword;
+    if (isHere && scalars.isFollowed(argument.number) &&
+        scalars.numberOf(argument.number)->bits() ==
+            rt::Number::of(value).bits())
+      return &argument;
+  }
+  return nullptr;
+}
+
+/// With smoothed labels a loss compares its labels with the int itself.
+static bool smoothsLabels(const c10::FunctionSchema &schema,
+                          const std::vector<c10::IValue> &inputs) {
+  auto place = schema.argumentIndexWithName("label_smoothing");
+  return place &&
+         (!inputs[*place].isDouble() || inputs[*place].toDouble() != 0);
+}
+
+bool pyjit::capture::followInt(Recording &recording,
+                               const PyjitOperatorFacts &facts,
+                               const c10::FunctionSchema &schema,
+                               const std::vector<c10::IValue> &inputs) {
+  OperatorUse *use = recording.scalars.use();
+  if (!use || use->composite)
+    return false;
+  if (use->handed)
+    return true; // on the way to the part
+  if (!facts.handsOn || use->name != functionOf(schema.name()) ||
+      smoothsLabels(schema, inputs))
+    return false;
+  auto place = schema.argumentIndexWithName(facts.handsOn);
+  if (!place || !inputs[*place].isInt())
+    return false;
+  use->handed = findGiven(recording.scalars, *use, schema, *place,
+                          inputs[*place].toInt());
+  return use->handed;
+}
+
+PyObject *pyjit::capture::findHandedInt(Recording &recording,
+                                        const PyjitOperatorFacts &facts,
+                                        const c10::FunctionSchema &schema,
+                                        const std::vector<c10::IValue> &inputs,
+                                        size_t i) {
+  OperatorUse *use = recording.scalars.use();
+  if (!use || !use->handed || use->composite || !facts.handsOn ||
+      schema.arguments()[i].name() != facts.handsOn || !inputs[i].isInt())
+    return nullptr;
+  use->handed->used = true;
+  return use->handed->number;
+}
