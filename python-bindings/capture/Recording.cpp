@@ -16,10 +16,11 @@ Recording *Recording::current = nullptr;
 Recording::Recording(PyjitContext *context, const std::string &name,
                      bool surveying, AccessPaths lifted)
     : name(name), surveying(surveying), writer(context, name), tracker(*this),
-      checkpoint(*this), transforms(*this), objects(*this), reads(*this),
-      attributes(*this), containers(*this), operators(*this), calls(*this),
-      escape(*this), breaks(*this), decisions(*this), dataNumbers(*this),
-      sizes(*this), tensors(std::make_unique<TensorRecorder>(*this)),
+      checkpoint(*this), transforms(*this), copies(*this), objects(*this),
+      reads(*this), attributes(*this), containers(*this), operators(*this),
+      calls(*this), escape(*this), breaks(*this), decisions(*this),
+      dataNumbers(*this), sizes(*this),
+      tensors(std::make_unique<TensorRecorder>(*this)),
       scalars(*this, std::move(lifted)) {}
 
 Recording::~Recording() { tensors.reset(); }

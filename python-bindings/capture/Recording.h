@@ -23,6 +23,7 @@
 #include "builtins/Containers.h"
 #include "builtins/Operators.h"
 #include "interpreter/CheckpointRegion.h"
+#include "interpreter/CopyRegion.h"
 #include "interpreter/DefaultDevice.h"
 #include "interpreter/FrameTracker.h"
 #include "interpreter/TransformRegion.h"
@@ -100,6 +101,7 @@ public:
   FrameTracker tracker;
   CheckpointRegion checkpoint;
   TransformRegion transforms;
+  CopyRegion copies;
   ObjectTable objects;
   ExternalReads reads;
   Attributes attributes;

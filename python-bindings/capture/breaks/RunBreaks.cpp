@@ -130,6 +130,9 @@ static std::vector<FrameState> framesAtGraphBreak(Recording &recording) {
   size_t last = innermost;
   if (recording.transforms.isActive())
     last = recording.transforms.caller();
+  // Nor could a later call use the ids that a copy remembers.
+  if (int around = recording.copies.caller(); around >= 0)
+    last = std::min(last, size_t(around));
   // Nor could a continuation begin where the mode of a default device is off.
   if (int around = recording.device->caller(recording); around >= 0)
     last = std::min(last, size_t(around));

@@ -64,10 +64,26 @@ unsigned Calls::callbackOf(PyjitFrame *frame) {
   return found == callbacks.end() ? 0 : found->second;
 }
 
+/// A method that an instance has of `object`.
+static bool isOfObject(PyObject *method) {
+  if (!PyCFunction_Check(method))
+    return false;
+  PyMethodDef *def = reinterpret_cast<PyCFunctionObject *>(method)->m_ml;
+  for (PyMethodDef *own = PyBaseObject_Type.tp_methods; own->ml_name; ++own)
+    if (own == def)
+      return true;
+  return false;
+}
+
 void Calls::returns(PyObject *result) {
-  ShadowFrame &frame = s.tracker.frames.back();
+  const auto &frames = s.tracker.frames;
+  const ShadowFrame &frame = frames.back();
   if (frame.direct || !frame.frame)
     return;
+  if (frames.size() > 1 && frames[frames.size() - 2].context.asksObject &&
+      !isOfObject(result))
+    s.end(ReasonKind::NativeFunction,
+          "a copy of an object that says itself what is copied");
   unsigned uses = callbackOf(frame.frame);
   if (uses & Truth)
     s.operators.truth(result);
@@ -203,7 +219,8 @@ static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
     s.end(ReasonKind::AutogradFunction, "an autograd function with a gradient");
   if (CheckpointRegion::isCheckpoint(f))
     return s.checkpoint.call(call);
-  if (isGraphBreakAround(f))
+  if (s.copies.isShown(call) ||
+      (isGraphBreakAround(f) && !s.copies.follows(call)))
     s.end(ReasonKind::NativeFunction,
           "a call of " +
               std::string(PyUnicode_AsUTF8(

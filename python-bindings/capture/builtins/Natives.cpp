@@ -350,6 +350,8 @@ static ResultKind nativeId(Recording &s, const Call &c) {
   if (c.args.size() == 1) {
     PyObject *object = c.args[0];
     Node *node = isValue(object) ? nullptr : s.objects.require(object);
+    if (s.copies.asksFor(object))
+      return ResultKind::Known;
     if (node && node->external && !s.objects.isTensor(object)) {
       s.objects.pin(object);
       return ResultKind::Known;

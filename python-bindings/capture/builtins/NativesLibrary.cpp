@@ -415,14 +415,19 @@ ResultKind takeLock(Recording &s, const Call &c) {
 }
 
 //===----------------------------------------------------------------------===//
-// copy.copy() of plain objects: `object.__reduce_ex__`
+// Copies of plain objects: `object.__reduce_ex__`
 //===----------------------------------------------------------------------===//
 
-/// What a class or `object` says, and no instance.
+/// What a class or `object` says, and no instance. Where Python code answers,
+/// its answer is looked at when it is there (Calls::returns).
 bool isInherited(Recording &s, PyObject *object, const char *name) {
   static PyObject *base = reinterpret_cast<PyObject *>(&PyBaseObject_Type);
   PyObject *text = PyUnicode_InternFromString(name);
   Attributes::Found found = s.attributes.loadAttr(object, text);
+  if (found.kind == Attributes::Found::Python) {
+    s.now.asksObject = true;
+    return true;
+  }
   PyObject *own = PyObject_GetAttr(base, text);
   PyErr_Clear();
   Py_XDECREF(own); // `object` keeps it
@@ -435,8 +440,11 @@ ResultKind reduceObject(Recording &s, const Call &c) {
   PyObject *object = c.arg(0);
   auto *type = Py_TYPE(object);
   if (c.args.size() != 2 || c.kwnames || !PyLong_CheckExact(c.args[1]) ||
-      PyLong_AsLong(c.args[1]) < 2 ||
-      !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_Check(object) ||
+      PyLong_AsLong(c.args[1]) < 2)
+    return s.calls.unknownNative(c);
+  if (!std::strcmp(type->tp_name, "torch.dtype")) // its name: it is a constant
+    return ResultKind::Fresh;
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_Check(object) ||
       PyList_Check(object) || PyDict_Check(object) || PyTuple_Check(object) ||
       type->tp_itemsize)
     return s.calls.unknownNative(c);
@@ -444,22 +452,26 @@ ResultKind reduceObject(Recording &s, const Call &c) {
        {"__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"})
     if (!isInherited(s, object, name))
       return s.calls.unknownNative(c);
-  // Python code fills it in at the first copy.
+  // Python code fills it in at the first copy, that is, now.
+  static PyObject *fill = findObject("copyreg:_slotnames");
   static PyObject *slotNames = PyUnicode_InternFromString("__slotnames__");
   PyObject *slots = PyDict_GetItemWithError(type->tp_dict, slotNames);
-  if (!slots) {
-    s.endOnce(ReasonKind::FirstTime, "the first copy of a " + typeName(object));
-    return ResultKind::Fresh;
+  if (!slots && fill) {
+    Py_XDECREF(PyObject_CallOneArg(fill, reinterpret_cast<PyObject *>(type)));
+    PyErr_Clear();
+    slots = PyDict_GetItemWithError(type->tp_dict, slotNames);
   }
+  if (!slots)
+    return s.calls.unknownNative(c);
   s.attributes.typeLookup(type, slotNames);
   s.containers.readAll(slots);
   if (!PyList_CheckExact(slots) || PyList_GET_SIZE(slots))
     return s.calls.unknownNative(c);
   static PyObject *dictName = PyUnicode_InternFromString("__dict__");
-  Attributes::Found dict = s.attributes.loadAttr(object, dictName);
+  Attributes::Found dict = s.attributes.genericAttr(object, dictName);
   if (dict.kind != Attributes::Found::Value || !dict.object)
     return s.calls.unknownNative(c);
-  s.containers.readAll(dict.object); // whether it is empty
+  s.containers.readKeys(dict.object); // whether it is empty
   static PyObject *module = PyImport_ImportModule("copyreg");
   static PyObject *newName = PyUnicode_InternFromString("__newobj__");
   PyObject *globals = pyjitModuleDict(module);

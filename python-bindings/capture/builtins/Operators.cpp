@@ -239,7 +239,9 @@ void Operators::identity(PyObject *a, PyObject *b) {
     return;
   }
   if (isValue(a) || isValue(b)) {
-    if (isValue(a) && isValue(b) && mayBeOne(a, b))
+    // What is copied as itself is the same one.
+    bool ofCopy = a == b && s.copies.isActive();
+    if (isValue(a) && isValue(b) && !ofCopy && mayBeOne(a, b))
       asksIdentity();
     return;
   }

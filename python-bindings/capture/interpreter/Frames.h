@@ -29,6 +29,8 @@ struct InstructionContext {
   bool sumsYields = false;    ///< likewise
   bool looksAtYields = false; ///< likewise: hashes or compares them
   bool movesYields = false;   ///< likewise: hands them on, and does no more
+  /// It asks an object for methods that it has of `object` alone.
+  bool asksObject = false;
   /// It hashes tensors: `Tensor.__hash__` may ask for `id()`.
   bool hashing = false;
   PyObject *dataOf = nullptr;   ///< it reads `.data` of this tensor

@@ -50,6 +50,7 @@ bool Recording::finishInstruction(const Instruction &next, int offset,
     calls.finishScript(completed && result ? *result : nullptr);
   shadow.context.instantiating = nullptr;
   shadow.context.truthOfYields = shadow.context.hashing = false;
+  shadow.context.asksObject = false;
   shadow.context.sumsYields = shadow.context.looksAtYields = false;
   shadow.context.movesYields = false;
   if (shadow.context.tensorOf && !completed)
