@@ -771,6 +771,8 @@ def : GradientRule<"GridSampler", One<["grid_sampler_2d", "grid_sampler_3d"]>.Of
 def : GradientRule<"RnnLayer", One<["mkldnn_rnn_layer"]>.Of>;
 def : GradientRule<"Recurrence", One<["lstm.input", "gru.input",
                                       "rnn_tanh.input", "rnn_relu.input"]>.Of>;
+def : GradientRule<"HostRecurrence", ["pyjit::host_recurrence"]>;
+def : GradientRule<"HostRecurrenceBackward", ["pyjit::host_recurrence_backward"]>;
 def : GradientRule<"LSTMCell", One<["_thnn_fused_lstm_cell"]>.Of>;
 def : GradientRule<"GRUCell", One<["_thnn_fused_gru_cell"]>.Of>;
 def : GradientRule<"Dropout", One<["native_dropout"]>.Of>;

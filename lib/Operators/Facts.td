@@ -27,7 +27,9 @@ def : Costly<All<["_cdist_forward", "_convolution", "_embedding_bag", "_fft_c2c"
                   "sort", "topk"]>.Of
              # ["pyjit::efficient_attention",
                 "pyjit::efficient_attention_backward",
-                "pyjit::recurrence_backward"]>;
+                "pyjit::recurrence_backward",
+                "pyjit::host_recurrence", "pyjit::host_recurrence_backward",
+                "pyjit::host_recurrence_double_backward"]>;
 
 //===----------------------------------------------------------------------===//
 // Memory
@@ -280,6 +282,8 @@ def : KeptWhole<One<["linalg_inv", "linalg_solve", "linalg_cholesky",
 // cuDNN's, of all weights in one storage.
 def : KeptOnDevice<One<["lstm.input", "gru.input", "rnn_tanh.input",
                         "rnn_relu.input"]>.Of>;
+// LSTMs are oneDNN's, a call for each layer.
+def : KeptWithLengths<One<["gru.input", "rnn_tanh.input", "rnn_relu.input"]>.Of>;
 def : KeptWithSizes<wholeViews # One<["_pad_circular"]>.Of>;
 
 // The parts of these are given nothing but what the composite was given. Views

@@ -334,6 +334,9 @@ class KeptWithSizes<list<string> operators> : Flag<operators>;
 /// On a device it is recorded whole, where it draws no random numbers: its parts
 /// look at several operands by one tensor on their storage.
 class KeptOnDevice<list<string> operators> : Flag<operators>;
+/// Of the CPU: its parts are as many as a dimension is long. Recorded whole
+/// where that differs between calls.
+class KeptWithLengths<list<string> operators> : Flag<operators>;
 /// Of one that is recorded whole: one of its parts transposes the weight, its
 /// second operand. Autograd comes to that behind the bias.
 class TransposesWeight<list<string> operators> : Flag<operators>;

@@ -428,6 +428,12 @@ def : Schema<"pyjit::efficient_attention_backward(Tensor grad_out, Tensor query,
 // again: of the input, the states and the weights, in that order
 // (runtime/torch/RecurrentCalls.cpp). `mode` is cuDNN's number of the kind.
 def : Schema<"pyjit::recurrence_backward(Tensor[] gradients, Tensor input, Tensor[] hx, Tensor[] params, int mode, bool has_biases, int num_layers, bool bidirectional, bool batch_first) -> Tensor[]">;
+// A GRU or RNN of the CPU that keeps its gates, its gradients, and theirs: of the
+// gradients that it was given, the input, the state and the weights
+// (runtime/torch/HostRecurrence.cpp).
+def : Schema<"pyjit::host_recurrence(Tensor input, Tensor hx, Tensor[] params, int mode, bool has_biases, int num_layers, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)">;
+def : Schema<"pyjit::host_recurrence_backward(Tensor[] gradients, Tensor input, Tensor hx, Tensor[] params, Tensor kept, int mode, bool has_biases, int num_layers, bool bidirectional, bool batch_first) -> Tensor[]">;
+def : Schema<"pyjit::host_recurrence_double_backward(Tensor[] second, Tensor[] gradients, Tensor input, Tensor hx, Tensor[] params, int mode, bool has_biases, int num_layers, bool bidirectional, bool batch_first) -> Tensor[]">;
 // Group norm of groups x channels x points; eager multiplies the mean by the
 // weight before it subtracts it, which shows where a weight is infinite.
 def : Schema<"pyjit::grouped_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> Tensor">;

@@ -19,5 +19,6 @@ void pyjit::rt::registerOwnCalls() {
                                   std::nullopt, __FILE__, __LINE__);
     defineAttentionCalls(library);
     defineRecurrentCalls(library);
+    defineHostRecurrence(library);
   });
 }

@@ -18,6 +18,8 @@ void registerOwnCalls();
 void defineAttentionCalls(torch::Library &library);
 /// `recurrence_backward` (RecurrentCalls.cpp).
 void defineRecurrentCalls(torch::Library &library);
+/// `host_recurrence` and its backward (HostRecurrence.cpp).
+void defineHostRecurrence(torch::Library &library);
 
 } // namespace pyjit::rt
 

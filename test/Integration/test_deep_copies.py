@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import enum
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pyjit
 import pytest
@@ -31,7 +31,7 @@ class Settings:
 class Renamed:
     """Some of its names stand for others, as in configurations of transformers."""
 
-    names = {"width": "size"}
+    names: ClassVar[dict[str, str]] = {"width": "size"}
 
     def __init__(self) -> None:
         self.size, self.more = 3, [1, 2]

@@ -5,6 +5,8 @@
 
 #include "TraceWriter.h"
 
+#include <set>
+
 namespace pyjit::capture {
 
 class Recording;
@@ -16,6 +18,8 @@ public:
 
   /// One of them may differ between calls, or is followed as if it did.
   bool followed = false;
+  /// What those that differ were at the recording, of tensors from before.
+  std::set<int64_t> lifted;
 
   /// SSA value of size `dim` of a tensor, or -1.
   int valueOf(PyObject *tensor, int64_t dim);

@@ -34,8 +34,10 @@ Scalars::LiftedDims Scalars::liftedDims(const AccessPath &path,
   for (int64_t d = 0; d < t.dim(); ++d) {
     if (t.size(d) < 2)
       continue;
-    if (isLifted(path.size(d)))
+    if (isLifted(path.size(d))) {
       lifted.sizes.push_back(d);
+      s.sizes.lifted.insert(t.size(d));
+    }
     if (t.stride(d) > 1 && isLifted(path.stride(d)))
       lifted.strides.push_back(d);
   }

@@ -26,6 +26,22 @@ static bool isForCuDNN(const at::Tensor &input) {
   return at::cudnn_is_acceptable(input);
 }
 
+/// A recurrent layer of the CPU whose steps are not as many in each call. Where
+/// nothing but its batch differs, its steps are recorded: kernels join them.
+bool Composites::runsForLengths(const PyjitOperatorFacts &facts,
+                                const std::vector<c10::IValue> &inputs) const {
+  if (!facts.keptWithLengths || at::autocast::is_autocast_enabled(at::kCPU))
+    return false;
+  const at::Tensor &input = inputs[0].toTensor();
+  bool known =
+      input.is_cpu() && input.dim() == 3 &&
+      (input.scalar_type() == at::kFloat || input.scalar_type() == at::kDouble);
+  bool batchFirst = inputs.back().isBool() && inputs.back().toBool();
+  const std::set<int64_t> &lifted = s.sizes.lifted;
+  return known && !lifted.empty() &&
+         (lifted.size() > 1 || *lifted.begin() != input.size(!batchFirst));
+}
+
 bool Composites::keepsWhole(const std::string &name,
                             const PyjitOperatorFacts &facts,
                             const std::vector<c10::IValue> &inputs) const {
@@ -36,6 +52,8 @@ bool Composites::keepsWhole(const std::string &name,
     return true;
   if (!s.sizes.followed)
     return false;
+  if (runsForLengths(facts, inputs))
+    return true;
   if (facts.keptWithSizes)
     return true;
   // Under autocast its products have another type; of one tensor it is a view.

@@ -38,6 +38,8 @@ public:
   /// whole only.
   bool keepsWhole(const std::string &name, const PyjitOperatorFacts &facts,
                   const std::vector<c10::IValue> &inputs) const;
+  bool runsForLengths(const PyjitOperatorFacts &facts,
+                      const std::vector<c10::IValue> &inputs) const;
   /// Such an operator is about to run, and has run.
   void begin(const std::string &name, const PyjitOperatorFacts &facts,
              const std::vector<c10::IValue> &inputs);

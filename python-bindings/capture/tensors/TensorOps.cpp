@@ -281,7 +281,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
                 copies[1].isInt() && copies[1].toInt() > 0;
   bool whole =
       facts.keptWhole || oneHot || composites.keepsWhole(name, facts, copies);
-  if (facts.keptOnDevice && drawsNumbers(*handle, facts, copies))
+  if ((facts.keptOnDevice || facts.keptWithLengths) &&
+      drawsNumbers(*handle, facts, copies))
     whole = false;
   // There may be derivatives of its parts: what was dropped, only they know.
   if (composite && whole && !facts.wholeView && mayHaveGradient(copies))
