@@ -187,6 +187,7 @@ static void buildFuse(OpPassManager &manager, const CompileOptions &options,
   } else {
     // A GPU computes two of GELU while it reads one from memory.
     fuse.maxRecomputeCost = 48;
+    fuse.updatesApart = true; // see inPlace.reductions
   }
   fusion::buildFusionPipeline(manager, fuse);
   if (placement != Placement::Host) {

@@ -187,6 +187,7 @@ struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
     PlanOptions options;
     options.maxGroupSize = maxGroupSize;
     options.maxRecomputeCost = maxRecomputeCost;
+    options.updatesApart = updatesApart;
     Plan plan = makePlan(block, options);
     if (failed(verify(plan)))
       return failure();

@@ -26,6 +26,7 @@ void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
   FusionOutlineOptions outline;
   if (options.maxRecomputeCost)
     outline.maxRecomputeCost = options.maxRecomputeCost;
+  outline.updatesApart = options.updatesApart;
   pm.addPass(createFusionOutline(outline));
 }
 

@@ -291,6 +291,10 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
   auto graph = KernelGraph::build(group.inputs, group.results, reason);
   if (!graph)
     return false;
+  if (options.updatesApart && graph->hasReduction() &&
+      llvm::any_of(group.results,
+                   [&](Value result) { return updates.contains(result); }))
+    return false;
   // An expensive value asked for at two points is computed twice.
   llvm::SmallDenseMap<Value, unsigned> points;
   for (auto &node : graph->nodes)
@@ -368,11 +372,15 @@ void Planner::readBlock() {
   for (auto [reader, write] : findReadsBefore(block))
     nextWrites[reader].push_back(write);
   auto function = dyn_cast<func::FuncOp>(block.getParentOp());
-  if (auto updates =
-          function ? function->getAttrOfType<ArrayAttr>(attribute::kUpdates)
-                   : nullptr)
-    for (auto update : updates.getAsRange<DenseI64ArrayAttr>())
-      written.insert(function.getArgument(update[1]));
+  auto pairs = function
+                   ? function->getAttrOfType<ArrayAttr>(attribute::kUpdates)
+                   : nullptr;
+  if (!pairs)
+    return;
+  for (auto update : pairs.getAsRange<DenseI64ArrayAttr>()) {
+    updates.insert(block.getTerminator()->getOperand(update[0]));
+    written.insert(function.getArgument(update[1]));
+  }
 }
 
 /// `mine` becomes `merged`, and `other` is no candidate any more.

@@ -79,8 +79,8 @@ private:
   llvm::DenseMap<Operation *, Operation *> nextEffect;
   /// What waits for a reader of a value: the write that takes its memory.
   llvm::DenseMap<Operation *, llvm::SmallVector<Operation *, 1>> nextWrites;
-  /// The inputs that the program gives new contents.
-  llvm::DenseSet<Value> written;
+  /// The inputs that the program gives new contents, and these.
+  llvm::DenseSet<Value> written, updates;
   std::vector<std::unique_ptr<Candidate>> candidates;
   llvm::DenseMap<Operation *, Candidate *> groupOf;
   /// Who has an operation besides.

@@ -18,6 +18,7 @@ struct FusionOptions {
   int64_t reductionParts = 0;
   /// Of `fusion-outline`; 0: as it has it.
   unsigned maxRecomputeCost = 0;
+  bool updatesApart = false;
 };
 
 /// Functional tensor programs to kernels and vendor calls: what `pyjit-fuse`

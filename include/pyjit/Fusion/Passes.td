@@ -66,7 +66,9 @@ def FusionOutline : Pass<"fusion-outline", "mlir::ModuleOp"> {
            "Operations in a kernel; 1: each operation is one">,
     Option<"maxRecomputeCost", "max-recompute-cost", "unsigned", "12",
            "What several kernels compute again instead of reading it may cost, "
-           "in additions for an element">
+           "in additions for an element">,
+    Option<"updatesApart", "updates-apart", "bool", "false",
+           "No kernel that reduces stores an input's new contents">
   ];
   let statistics = [
     Statistic<"numKernels", "kernels", "Kernels made">,

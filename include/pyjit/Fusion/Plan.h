@@ -45,6 +45,9 @@ struct PlanOptions {
   /// What a value may cost that several kernels compute instead of reading it:
   /// scalar additions for an element, transcendental functions 16 of them.
   unsigned maxRecomputeCost = 12;
+  /// Whether no kernel that reduces stores an input's new contents: where such
+  /// kernels do not write in place, the contents would have to be copied.
+  bool updatesApart = false;
 };
 
 /// Whether `op` only shows its operand in another way: no kernel of its own as
