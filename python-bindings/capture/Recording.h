@@ -28,6 +28,7 @@
 #include "interpreter/FrameTracker.h"
 #include "interpreter/TransformRegion.h"
 #include "numbers/DataScalars.h"
+#include "numbers/NumberCopies.h"
 #include "numbers/Scalars.h"
 #include "numbers/SizeOps.h"
 #include "objects/Attributes.h"
@@ -96,6 +97,7 @@ public:
   TraceWriter writer;
   InstructionContext now;          ///< of the instruction in progress
   DefaultDevice *device = nullptr; ///< of the run
+  NumberCopies *copies = nullptr;  ///< of the run
 
   // The rooms.
   FrameTracker tracker;

@@ -121,6 +121,8 @@ AccessPath Guards::pathOf(uint32_t reg) const {
     return AccessPath::argument(int(inst.imm));
   case PYJIT_GUARD_ATTR:
     return named(inst.a, Step::Attr);
+  case PYJIT_GUARD_TYPEATTR:
+    return named(inst.a, Step::Class);
   case PYJIT_GUARD_SLOT:
     return named(inst.a, Step::Slot);
   case PYJIT_GUARD_KEY: {

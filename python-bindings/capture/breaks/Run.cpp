@@ -111,6 +111,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
       if (request.followSizes)
         recording->sizes.followed = true;
       recording->device = &device;
+      recording->copies = &copies;
       if (planner)
         breakAt(*recording);
       if (!recording->begin(callable, given, nargs, kwnames, request.unseen)) {
@@ -213,6 +214,8 @@ void Run::onEvent(PyCodeObject *code, int offset, bool starts) {
     handleStart(code, offset);
   else
     handleInstruction(code, offset);
+  if (!starts)
+    copies.before(pyjitCurrentFrame(), code, offset);
   device.settle(isRecording());
 }
 

@@ -121,6 +121,7 @@ private:
   bool isRecording() const { return recording && !recording->ended(); }
 
   DefaultDevice device;
+  NumberCopies copies;
   PyObject *planner = nullptr; ///< borrowed; null: no graph breaks
   /// Instructions (of original code) to break in front of, and why.
   std::map<std::pair<PyCodeObject *, int>, Reason> known;

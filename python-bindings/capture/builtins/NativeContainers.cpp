@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
+#include "numbers/ListNumbers.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
@@ -138,6 +139,23 @@ ResultKind mutateHashing(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+ResultKind searching(Recording &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.containers.readDeep(arg);
+  return ResultKind::Known;
+}
+
+/// Which element goes is a matter of comparisons.
+ResultKind listRemove(Recording &s, const Call &c) {
+  if (c.args.size() != 2)
+    return ResultKind::Known;
+  mutate(s, c);
+  searching(s, c);
+  if (!s.ended())
+    ListNumbers(s.scalars).remove(c.args[0], c.args[1]);
+  return ResultKind::Known;
+}
+
 /// `discard` and `add` change nothing where there is nothing to do.
 ResultKind setDiscard(Recording &s, const Call &c) {
   if (c.args.size() != 2)
@@ -155,12 +173,6 @@ ResultKind setAdd(Recording &s, const Call &c) {
   if (s.objects.isTensor(c.args[1])) // into a set that the call made
     return ResultKind::Known;
   return holds(c.args[0], c.args[1]) == 0 ? mutate(s, c) : ResultKind::Known;
-}
-
-ResultKind searching(Recording &s, const Call &c) {
-  for (PyObject *arg : c.args)
-    s.containers.readDeep(arg);
-  return ResultKind::Known;
 }
 
 ResultKind setContains(Recording &s, const Call &c) {
@@ -234,7 +246,7 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
     t.add(("builtins:list." + std::string(name)).c_str(), mutate);
   t.add("builtins:list.append", listAppend);
   t.add("builtins:list.extend", listExtend);
-  t.add("builtins:list.remove", mutateHashing);
+  t.add("builtins:list.remove", listRemove);
   t.add("builtins:list.index", searching);
   t.add("builtins:list.count", searching);
   t.add("builtins:list.copy", dictView);

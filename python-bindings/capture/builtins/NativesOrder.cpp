@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "builtins/Natives.h"
+#include "numbers/ListNumbers.h"
 #include "objects/ObjectKinds.h"
 
 #include <cstring>
@@ -290,6 +291,14 @@ ResultKind sortList(Recording &s, const Call &c) {
   if (s.objects.isExternal(c.args[0]))
     s.containers.own(c.args[0]);
   order(s, keyOf(c), {c.args[0]}, false);
+  if (s.ended())
+    return ResultKind::Known;
+  PyObject *reverse = c.keyword("reverse");
+  if (!keyOf(c))
+    ListNumbers(s.scalars).sort(c.args[0],
+                                reverse && PyObject_IsTrue(reverse) == 1);
+  else if (!PyFunction_Check(keyOf(c)) && !PyMethod_Check(keyOf(c)))
+    s.scalars.specializeDeep(c.args[0]);
   return ResultKind::Known;
 }
 

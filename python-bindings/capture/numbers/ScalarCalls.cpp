@@ -139,6 +139,14 @@ static bool onlyMoves(const char *name, const Call &call) {
   return !dictOnly || (!call.args.empty() && PyDict_Check(call.args[0]));
 }
 
+/// `list.sort` and `list.remove`, whose handlers compare the elements once the
+/// list is the call's own.
+static bool comparesElements(const char *name, const Call &call) {
+  return Py_IS_TYPE(call.callable, &PyMethodDescr_Type) &&
+         pyjitDescrType(call.callable) == &PyList_Type &&
+         (!std::strcmp(name, "sort") || !std::strcmp(name, "remove"));
+}
+
 static bool makesTensor(const char *name) {
   return !std::strcmp(name, "tensor") || !std::strcmp(name, "as_tensor") ||
          !std::strcmp(name, "scalar_tensor");
@@ -267,6 +275,12 @@ void Scalars::native(const Call &call, const char *name) {
           specializeDeep(call.args[i]);
     if (!std::strcmp(name, "id"))
       specializeDeep(call.args.empty() ? nullptr : call.args[0]);
+    return;
+  }
+  if (comparesElements(name, call)) {
+    PyObject *reverse = call.keyword("reverse");
+    if (reverse)
+      specializeDeep(reverse);
     return;
   }
   if (tensor || factories.count(name) || takesLists(name))

@@ -132,6 +132,7 @@ PyObject *Scalars::track(PyObject *original, const rt::Number &number,
   }
   tracked[unique] = {value, number, Py_NewRef(original)};
   tracked[unique].ofSize = ofSize;
+  s.copies->add(unique, original);
   return unique;
 }
 
@@ -159,6 +160,8 @@ AccessPath Scalars::pathTo(Node *owner, Select select, PyObject *key,
   switch (select) {
   case Select::Attr:
     return named(Step::Attr);
+  case Select::TypeAttr:
+    return named(Step::Class);
   case Select::Slot:
     return named(Step::Slot);
   case Select::Item:

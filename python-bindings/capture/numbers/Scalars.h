@@ -148,6 +148,7 @@ public:
   void attribute(PyObject *tensor, const char *name);
 
 private:
+  friend class ListNumbers;
   struct Tracked {
     int value;
     rt::Number number;
@@ -199,7 +200,8 @@ private:
   void leaveSum(const Sum &sum);
   void leaveResult(PyjitFrame *of, PyObject *number);
   bool takeBest(const Call &call);
-  bool compareAll(rt::Compare function, const std::vector<PyObject *> &numbers);
+  PyObject *compareAll(rt::Compare function,
+                       const std::vector<PyObject *> &numbers);
   bool sumList(const Call &call);
   std::vector<PyObject *> elementsOf(PyObject *sequence);
   void endSum(PyjitFrame *of);

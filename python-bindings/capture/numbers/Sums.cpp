@@ -7,7 +7,8 @@
 //
 // `max()` and `min()` of numbers compare each with the best so far. Of floats
 // the specialization computes the best; else what each comparison came to is
-// guarded (of what a generator yields: it keeps its value).
+// guarded, and the result is the element that it came to (of what a generator
+// yields: it keeps its value).
 //
 //===----------------------------------------------------------------------===//
 
@@ -185,15 +186,18 @@ bool Scalars::takeBest(const Call &call) {
     best = combine(min ? rt::Arith::Min : rt::Arith::Max, best, numbers[i]);
   if (best)
     leaveResult(frame, best);
-  else if (!compareAll(min ? rt::Compare::Lt : rt::Compare::Gt, numbers))
+  else if ((best =
+                compareAll(min ? rt::Compare::Lt : rt::Compare::Gt, numbers)))
+    leaveResult(frame, best);
+  else
     for (PyObject *number : numbers)
       specialize(number);
   return true;
 }
 
-/// The result is one of the numbers.
-bool Scalars::compareAll(rt::Compare function,
-                         const std::vector<PyObject *> &numbers) {
+/// The one of the numbers that is the result, or null.
+PyObject *Scalars::compareAll(rt::Compare function,
+                              const std::vector<PyObject *> &numbers) {
   PyObject *best = numbers[0];
   for (size_t i = 1; i < numbers.size(); ++i) {
     rt::Number x, y;
@@ -201,12 +205,12 @@ bool Scalars::compareAll(rt::Compare function,
     asNumber(numbers[i], x);
     asNumber(best, y);
     if (!rt::compare(function, x, y, outcome))
-      return false;
+      return nullptr;
     compare(function, numbers[i], best);
     if (outcome)
       best = numbers[i];
   }
-  return true;
+  return best;
 }
 
 /// `sum(f(x) for x in xs)`, whose elements come one by one.

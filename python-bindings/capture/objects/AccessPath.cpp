@@ -54,7 +54,7 @@ std::string AccessPath::text() const {
   std::string text = root ? identity(root) : "#" + std::to_string(number);
   for (const Element &element : steps) {
     static constexpr char kMarks[] = {'.', '~', ':', '[', '[',
-                                      '^', '>', '$', '%'};
+                                      '^', '>', '$', '%', '/'};
     text += kMarks[size_t(element.step)];
     text += element.key            ? identity(element.key)
             : element.name.empty() ? std::to_string(element.index)
@@ -109,6 +109,7 @@ PyObject *AccessPath::follow(PyObject *holder, const Element &element) {
     }
     return nullptr;
   case Step::Slot:
+  case Step::Class:
   case Step::Entry: // its key may be gone
   case Step::Field:
   case Step::Size:

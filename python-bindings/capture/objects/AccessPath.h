@@ -22,15 +22,16 @@ namespace pyjit::capture {
 class AccessPath {
 public:
   enum class Step : unsigned char {
-    Attr,  ///< `.name`
-    Slot,  ///< `.name`, of a `__slots__`
-    Key,   ///< `["name"]`
-    Item,  ///< `[index]`
-    Entry, ///< `[key]`, of a dict, by a key that is known by identity
-    Cell,  ///< the contents of a closure's cell
-    Field, ///< what CPython keeps in C, of an iterator
-    Size,  ///< of a tensor's dimension
-    Stride ///< likewise, in elements
+    Attr,   ///< `.name`
+    Slot,   ///< `.name`, of a `__slots__`
+    Key,    ///< `["name"]`
+    Item,   ///< `[index]`
+    Entry,  ///< `[key]`, of a dict, by a key that is known by identity
+    Cell,   ///< the contents of a closure's cell
+    Field,  ///< what CPython keeps in C, of an iterator
+    Size,   ///< of a tensor's dimension
+    Stride, ///< likewise, in elements
+    Class   ///< `.name` of a class, in it or what it inherits from
   };
 
   /// The path to nothing that has a name.
