@@ -277,11 +277,14 @@ static at::Tensor detachedPart(const at::Tensor &tensor, at::IntArrayRef sizes,
   return whole;
 }
 
-/// The view of all of a row-major tensor, in another shape or order, by
-/// operators whose gradients are views again, where one by strides is a copy.
-/// Undefined where it is another one.
+/// The view of all of a tensor, as it is or, of a row-major one, in another
+/// shape or order, by operators whose gradients are views again, where one by
+/// strides is a copy. Undefined where it is another one.
 static at::Tensor rearranged(const at::Tensor &base, at::IntArrayRef sizes,
                              at::IntArrayRef strides) {
+  if (!base.is_contiguous() && base.sizes() == sizes &&
+      base.strides() == strides)
+    return base.view(sizes);
   std::vector<int64_t> order(sizes.size()), ordered, places(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {

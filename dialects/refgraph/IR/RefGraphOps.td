@@ -760,7 +760,11 @@ def RefGraph_ShownOp : RefGraph_Op<"shown", [
     version counter of its own. `"no_grad"`, `"grad"`: a view that was made in
     this grad mode, where that is another than the call began with. `"one of
     several"`: one of the views that an operator returned (`chunk`), which must
-    not be written in place. Without this line it is a view like any.
+    not be written in place. `"view of itself"`: it shares no other's memory
+    that the trace knows of, and is a view to autograd all the same (of what a
+    composite operator, which is one line, made on its way): a write in place
+    gives its base another history, and hooks on it are none of that. Without
+    this line it is a view like any.
 
     ```mlir
     refgraph.shown %v "detached" : !refgraph.tensor<[4], [1], f32, "cpu">
@@ -771,6 +775,7 @@ def RefGraph_ShownOp : RefGraph_Op<"shown", [
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isData() { return getMode() == "data"; }
+    bool isOfItself() { return getMode() == "view of itself"; }
   }];
 }
 

@@ -97,6 +97,11 @@ private:
     for (int64_t input : plan.updates)
       updates.push_back(add(plan.inputs[input]));
     builder.setInsertionPointToEnd(body);
+    for (Value result : plan.ownViews)
+      objects[result] =
+          makeView(objects.lookup(result).getType(),
+                   {result, pyjit::analysis::SizePolynomial(0), StringAttr()},
+                   trace.getLoc());
   }
 
   /// The mock's value for the trace's, made where it does not exist yet.

@@ -342,7 +342,7 @@ bool SpecializationPlan::isReadBesides(TraceOp trace, Value view) const {
 LogicalResult SpecializationPlan::planResults(TraceOp trace) {
   llvm::MapVector<Value, SmallVector<Value>> fresh;
   SmallVector<Value> bases;
-  llvm::DenseMap<Value, StringAttr> shown;
+  llvm::MapVector<Value, StringAttr> shown;
   for (auto op : trace.getBody().getOps<ShownOp>())
     shown[getNode(op.getTensor())] = op.getModeAttr();
   for (Value value : escaping) {
@@ -388,12 +388,18 @@ LogicalResult SpecializationPlan::planResults(TraceOp trace) {
       views[member] = {root, *distance, shown.lookup(member)};
     }
   }
+  for (auto [value, mode] : shown)
+    if (mode.getValue() == "view of itself" &&
+        llvm::is_contained(results, value))
+      ownViews.push_back(value);
+  auto isSymbolic = [&](Value value) {
+    return cast<TensorType>(getLatest(value).getType()).isSymbolic();
+  };
   for (Value base : bases)
     escaping.insert(base);
-  if (llvm::any_of(views, [&](auto &entry) {
-        return cast<TensorType>(getLatest(entry.first).getType())
-                   .isSymbolic() ||
-               !entry.second.offset.isConstant();
+  if (llvm::any_of(ownViews, isSymbolic) ||
+      llvm::any_of(views, [&](auto &entry) {
+        return isSymbolic(entry.first) || !entry.second.offset.isConstant();
       }))
     for (Value number : symbolNumbers)
       escaping.insert(getNode(number));

@@ -63,6 +63,9 @@ public:
   /// flow: to autograd they are tensors of their own.
   llvm::SmallVector<mlir::Value> gradientViews;
 
+  /// Results that leave as views of themselves.
+  llvm::SmallVector<mlir::Value> ownViews;
+
   /// Escaping nodes that the mock makes as views.
   llvm::DenseMap<mlir::Value, View> views;
 

@@ -153,6 +153,7 @@ private:
   bool overlapsItself(const void *memory) const;
   const at::TensorBase *findBase(const at::Tensor &t, const void *memory) const;
   std::string shownAs(const at::Tensor &t, const TensorInfo &info) const;
+  bool isOfItself(const at::Tensor &t, const TensorInfo &info) const;
 
   Impl &impl;
   Recording &recording;
@@ -260,7 +261,17 @@ std::string LeavingTensors::shownAs(const at::Tensor &t,
                   (!base->isPart || divided.count(memoryOf(info)));
   if (detached)
     return t.is_view() ? "view of detached" : "detached";
-  return t.is_view() ? viewShownAs(t, impl.state.gradMode) : "";
+  std::string how = t.is_view() ? viewShownAs(t, impl.state.gradMode) : "";
+  return how.empty() && isOfItself(t, info) ? "view of itself" : how;
+}
+
+/// Whether it is the result of a composite that is recorded whole, and a view
+/// of what that has made on its way (`linear` of three dimensions).
+bool LeavingTensors::isOfItself(const at::Tensor &t,
+                                const TensorInfo &info) const {
+  return t.is_view() && !findOwn(baseOf(t)) &&
+         (!info.isView || info.isReshaped) && impl.state.gradMode &&
+         gradientOf(t) == Gradient::Computed;
 }
 
 /// Whether a backward behind the call could begin at something that leaves, and

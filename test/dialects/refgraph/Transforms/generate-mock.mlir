@@ -321,3 +321,25 @@ refgraph.trace @storage {
   refgraph.set %x storage = %r : !T, !T
   refgraph.leave %v : !H
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// A result that eager knows as a view of what nobody sees leaves as a view of
+// what the graph returns.
+// CHECK-LABEL: refgraph.mock @view_of_itself
+// CHECK-SAME:    results(%[[R:[^:]*]]: {{.*}}) {
+// CHECK-NEXT:    %[[V:.*]] = refgraph.view %[[R]] offset 0 :
+// CHECK-NEXT:    refgraph.advance %[[V]] by 1
+// CHECK-NEXT:    refgraph.leave %[[V]]
+refgraph.trace @view_of_itself {
+  %e = refgraph.external
+  refgraph.state {grad_mode = true}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %r = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
+  refgraph.shown %r "view of itself" : !T
+  refgraph.differentiable %r : !T
+  refgraph.advance %r by 1 : !T
+  refgraph.leave %r : !T
+}
