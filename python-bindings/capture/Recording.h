@@ -95,9 +95,9 @@ public:
   std::vector<std::string> surveyed;
   PyThreadState *thread = nullptr;
   TraceWriter writer;
-  InstructionContext now;          ///< of the instruction in progress
-  DefaultDevice *device = nullptr; ///< of the run
-  NumberCopies *copies = nullptr;  ///< of the run
+  InstructionContext now;               ///< of the instruction in progress
+  DefaultDevice *device = nullptr;      ///< of the run
+  NumberCopies *numberCopies = nullptr; ///< of the run
 
   // The rooms.
   FrameTracker tracker;

@@ -111,7 +111,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
       if (request.followSizes)
         recording->sizes.followed = true;
       recording->device = &device;
-      recording->copies = &copies;
+      recording->numberCopies = &copies;
       if (planner)
         breakAt(*recording);
       if (!recording->begin(callable, given, nargs, kwnames, request.unseen)) {

@@ -256,7 +256,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
 
   recording = std::move(next);
   recording->device = &device;
-  recording->copies = &copies;
+  recording->numberCopies = &copies;
   breakAt(*recording);
   if (recordedAll)
     recording->breaks.functionsMade = &functionsMade;
