@@ -116,7 +116,7 @@ void Recording::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
                         names[i]);
         continue;
       }
-      numberCopies->add(copy, *places[i]);
+      run.copies->add(copy, *places[i]);
       PyObject *old = *places[i];
       *places[i] = copy;
       Py_DECREF(old);

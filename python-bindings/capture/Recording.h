@@ -46,6 +46,12 @@ namespace pyjit::capture {
 
 class TensorRecorder;
 
+/// What a run keeps for all of its recordings.
+struct OfRun {
+  DefaultDevice *device = nullptr;
+  NumberCopies *copies = nullptr;
+};
+
 class Recording {
 public:
   Recording(PyjitContext *context, const std::string &name, bool surveying,
@@ -95,9 +101,8 @@ public:
   std::vector<std::string> surveyed;
   PyThreadState *thread = nullptr;
   TraceWriter writer;
-  InstructionContext now;               ///< of the instruction in progress
-  DefaultDevice *device = nullptr;      ///< of the run
-  NumberCopies *numberCopies = nullptr; ///< of the run
+  InstructionContext now; ///< of the instruction in progress
+  OfRun run;
 
   // The rooms.
   FrameTracker tracker;

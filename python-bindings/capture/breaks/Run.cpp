@@ -110,8 +110,8 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
                                               surveying, request.lifted);
       if (request.followSizes)
         recording->sizes.followed = true;
-      recording->device = &device;
-      recording->numberCopies = &copies;
+      recording->run.device = &device;
+      recording->run.copies = &copies;
       if (planner)
         breakAt(*recording);
       if (!recording->begin(callable, given, nargs, kwnames, request.unseen)) {

@@ -134,7 +134,7 @@ static std::vector<FrameState> framesAtGraphBreak(Recording &recording) {
   if (int around = recording.copies.caller(); around >= 0)
     last = std::min(last, size_t(around));
   // Nor could a continuation begin where the mode of a default device is off.
-  if (int around = recording.device->caller(recording); around >= 0)
+  if (int around = recording.run.device->caller(recording); around >= 0)
     last = std::min(last, size_t(around));
   // An exception may have left some of the frames meanwhile.
   std::set<PyjitFrame *> running;

@@ -255,8 +255,8 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   std::vector<PyObject *> tuples = follow(*next, values.places, plan.unseen);
 
   recording = std::move(next);
-  recording->device = &device;
-  recording->numberCopies = &copies;
+  recording->run.device = &device;
+  recording->run.copies = &copies;
   breakAt(*recording);
   if (recordedAll)
     recording->breaks.functionsMade = &functionsMade;

@@ -282,7 +282,7 @@ static ResultKind callNative(Recording &s, Node *node, PyMethodDef *def,
     for (PyObject *arg : call.args)
       s.scalars.specializeDeep(arg);
     if (s.calls.direct == f)
-      s.device->callsOperator(s);
+      s.run.device->callsOperator(s);
     return s.calls.torchCall(call);
   }
   if (!handler)

@@ -73,7 +73,7 @@ void pyjit::capture::prepareDevices(PyObject *function) {
 /// Of an object of the stack its class alone matters to Torch's own code, and
 /// guards know that.
 static ResultKind modeAt(Recording &s, const Call &c) {
-  PyObject *mode = s.device->shownToTorch(s);
+  PyObject *mode = s.run.device->shownToTorch(s);
   if (!mode)
     return s.calls.unknownNative(c);
   s.objects.pin(mode);

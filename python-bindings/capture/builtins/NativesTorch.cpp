@@ -159,7 +159,7 @@ ResultKind hasTorchFunction(Recording &s, const Call &c) {
       s.containers.readAll(arg);
   }
   if (s.calls.called == c.callable && !c.kwnames)
-    s.device->asks(s, c.callable, c.args.data(), c.args.size());
+    s.run.device->asks(s, c.callable, c.args.data(), c.args.size());
   return ResultKind::Known;
 }
 

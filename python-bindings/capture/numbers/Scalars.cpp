@@ -132,7 +132,7 @@ PyObject *Scalars::track(PyObject *original, const rt::Number &number,
   }
   tracked[unique] = {value, number, Py_NewRef(original)};
   tracked[unique].ofSize = ofSize;
-  s.numberCopies->add(unique, original);
+  s.run.copies->add(unique, original);
   return unique;
 }
 
