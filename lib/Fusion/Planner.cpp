@@ -26,8 +26,6 @@ namespace pyjit::fusion {
 
 /// Elements of an operand whose second walk costs more than a launch.
 constexpr int64_t kLarge = 1 << 14;
-/// What is so many times smaller than what is read counts for nothing.
-constexpr int64_t kMuchLess = 16;
 
 /// Whether another kernel looks through `view`, directly or through views of
 /// it, at what it views. Who is in no group yet will not: see `isStoredAlone`.

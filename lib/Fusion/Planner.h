@@ -13,6 +13,9 @@
 
 namespace pyjit::fusion {
 
+/// What is so many times smaller than what a kernel reads costs nothing.
+constexpr int64_t kMuchLess = 16;
+
 class Planner {
 public:
   Planner(mlir::Block &block, const PlanOptions &options)

@@ -26,8 +26,6 @@ namespace pyjit::fusion {
 constexpr unsigned kShort = 12;
 /// Fewer elements are not worth another operand.
 constexpr int64_t kFew = 1 << 10;
-/// An operand that is so many times smaller costs nothing.
-constexpr int64_t kMuchLess = 16;
 
 /// How a value is computed from what is stored, or from what is to be.
 struct Planner::Way {

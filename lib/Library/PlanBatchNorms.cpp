@@ -67,9 +67,16 @@ public:
                : toDtype(calls, value, cast<RankedTensorType>(to));
   }
 
-  Value multiply(Value a, Value b) { return call2(a, b, /*sum=*/0); }
-  Value add(Value a, Value b) { return call2(a, b, 1); }
-  Value subtract(Value a, Value b) { return call2(a, b, -1); }
+  // What channels have is the same for all of their images.
+  Value multiply(Value a, Value b) {
+    return combine(operators::aten::mul_Tensor, {a, b}, {});
+  }
+  Value add(Value a, Value b) {
+    return combine(operators::aten::add_Tensor, {a, b}, calls.integer(1));
+  }
+  Value subtract(Value a, Value b) {
+    return combine(operators::aten::sub_Tensor, {a, b}, calls.integer(1));
+  }
   Value scale(Value a, double factor) {
     return calls.call(operators::aten::mul_Scalar, {a, calls.number(factor)},
                       a.getType());
@@ -93,19 +100,17 @@ public:
   int64_t getRows() const { return rows; }
 
 private:
-  /// The product, the sum or the difference; what channels have is the same for
-  /// all of their images.
-  Value call2(Value a, Value b, int sign) {
-    Type result = a.getType() == channel ? b.getType() : a.getType();
-    if (result != channel && b.getType() == channel)
-      b = spread(b);
-    if (result != channel && a.getType() == channel)
-      a = spread(a);
-    if (sign == 0)
-      return calls.call(operators::aten::mul_Tensor, {a, b}, result);
-    return calls.call(sign > 0 ? operators::aten::add_Tensor
-                               : operators::aten::sub_Tensor,
-                      {a, b, calls.integer(1)}, result);
+  Value combine(StringRef overload, std::array<Value, 2> operands,
+                Attribute factor) {
+    bool ofChannels =
+        llvm::all_of(operands, [&](Value v) { return v.getType() == channel; });
+    SmallVector<Argument> arguments;
+    for (Value value : operands)
+      arguments.push_back(
+          ofChannels || value.getType() != channel ? value : spread(value));
+    if (factor)
+      arguments.push_back(factor);
+    return calls.call(overload, arguments, ofChannels ? channel : type);
   }
   Value spread(Value value) {
     SmallVector<int64_t> sizes(type.getRank() - 1, 1);

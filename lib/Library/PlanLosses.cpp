@@ -34,11 +34,9 @@ class Target {
 public:
   Target(CallBuilder &calls, Value classes, int64_t ignored)
       : calls(calls), classes(classes), types(classes.getContext()),
-        count(typeOf(classes).getDimSize(0)),
-        list(RankedTensorType::get({count}, types.getF32Type())),
-        flags(RankedTensorType::get({count}, types.getI1Type())),
         unused(calls.call(operators::aten::eq_Scalar,
-                          {classes, calls.integer(ignored)}, flags)) {}
+                          {classes, calls.integer(ignored)},
+                          listOf(types.getI1Type()))) {}
 
   /// The classes, with `other` for rows that are ignored.
   Value otherwise(int64_t other) {
@@ -50,12 +48,14 @@ public:
   /// ignored.
   Value used(Value each) {
     return calls.call(operators::aten::where_ScalarSelf,
-                      {unused, calls.number(0.0), each}, list);
+                      {unused, calls.number(0.0), each},
+                      listOf(types.getF32Type()));
   }
   /// How many rows are not ignored.
   Value number() {
-    Value used = calls.call(operators::aten::logical_not, {unused}, flags);
-    return total(toDtype(calls, used, list));
+    Value used = calls.call(operators::aten::logical_not, {unused},
+                            listOf(types.getI1Type()));
+    return total(toDtype(calls, used, listOf(types.getF32Type())));
   }
   Value total(Value each) {
     return calls.call(
@@ -65,15 +65,13 @@ public:
   }
 
 private:
+  RankedTensorType listOf(Type element) const {
+    return RankedTensorType::get(typeOf(classes).getShape(), element);
+  }
+
   CallBuilder &calls;
   Value classes;
   Builder types;
-
-public:
-  const int64_t count;
-  const RankedTensorType list, flags;
-
-private:
   Value unused;
 };
 
