@@ -7,6 +7,7 @@ from __future__ import annotations
 import bisect
 import collections
 import heapq
+import os
 import random
 import zlib
 from collections.abc import Callable
@@ -18,6 +19,8 @@ import torch
 from Integration.harness import Raised, attempt
 
 CALLS = 11
+# Every other expression for a source, the others for the next one; all of them where more examples are asked for.
+EVERY = 1 if int(os.environ.get("PYJIT_EXAMPLES", "200")) > 200 else 2
 
 # Of a container `c`, a number `v` that it may hold and another one, `u`.
 _SEQUENCE = """
@@ -148,8 +151,11 @@ def _expressions(kind: str) -> list[str]:
 def test_order_of_numbers(kind: str, source: str) -> None:
     """Each call has other numbers in another order, with other ties. What an expression is given from one source are
     ints, from the next one floats."""
-    wrong, hits = [], 0
+    wrong, hits, asked = [], 0, 0
     for n, expression in enumerate(_expressions(kind), list(_SOURCES).index(source)):
+        if n % EVERY:
+            continue
+        asked += 1
         numbers = list(_NUMBERS)[n % len(_NUMBERS)]
         eager, _ = _story(lambda f: f, kind, source, expression, numbers)
         seen, f = _story(pyjit.compile, kind, source, expression, numbers)
@@ -157,4 +163,4 @@ def test_order_of_numbers(kind: str, source: str) -> None:
         first = [(a, b) for a, b in zip(eager, seen, strict=True) if a != b][:1]
         wrong += [f"{expression}: {b}, eager {a}" for a, b in first]
     assert not wrong, "\n".join(wrong)
-    assert hits > len(_expressions(kind)) or kind == "deque"
+    assert hits > asked or kind == "deque"
