@@ -381,6 +381,12 @@ void Planner::readBlock() {
   }
 }
 
+Planner::Candidate Planner::join(Candidate a, const Candidate &b) {
+  a.owned.insert(b.owned.begin(), b.owned.end());
+  a.views.insert(b.views.begin(), b.views.end());
+  return a;
+}
+
 /// `mine` becomes `merged`, and `other` is no candidate any more.
 void Planner::take(Candidate *mine, Candidate *other, Candidate merged) {
   for (Operation *moved : other->owned)
@@ -402,9 +408,7 @@ void Planner::takeProducers(Operation *op, Candidate *mine) {
               epoch.lookup(producer) == epoch.lookup(op))
             producers.insert(other);
     for (Candidate *other : llvm::reverse(producers.getArrayRef())) {
-      Candidate merged = *mine;
-      merged.owned.insert(other->owned.begin(), other->owned.end());
-      merged.views.insert(other->views.begin(), other->views.end());
+      Candidate merged = join(*mine, *other);
       if (leavesAndReturns(merged) ||
           leavesItsReduction(op, merged, *mine, *other) ||
           !worthwhile(merged, *mine, *other))
@@ -468,9 +472,7 @@ void Planner::joinSiblings() {
           epoch.lookup(other->owned.front()) !=
               epoch.lookup(mine->owned.front()))
         continue;
-      Candidate merged = *mine;
-      merged.owned.insert(other->owned.begin(), other->owned.end());
-      merged.views.insert(other->views.begin(), other->views.end());
+      Candidate merged = join(*mine, *other);
       if (leavesAndReturns(merged) || !worthwhile(merged, *mine, *other))
         continue;
       take(mine, other, std::move(merged));

@@ -42,6 +42,7 @@ private:
   /// first, read through views or not.
   void joinProducers();
   void takeProducers(Operation *op, Candidate *mine);
+  static Candidate join(Candidate a, const Candidate &b);
   void take(Candidate *mine, Candidate *other, Candidate merged);
 
   /// What is cheaper to compute again than to read back is not stored

@@ -103,7 +103,8 @@ def FoldViewsPass : Pass<"tssa-fold-views", "::mlir::func::FuncOp"> {
     path already shows changes nothing (the two laws of views); of two assigns
     along one path in a row the second one counts; an access along a path that
     shows the whole tensor as it is disappears, and so does what nothing uses.
-    An element type is converted in front of a reshape, not behind it.
+    What matmuls read of a kernel's result is converted in front of a reshape, not
+    behind it: the kernel converts it, too.
     `pyjit::written` and `pyjit::unwritten`, which say how gradients go past
     a write that autograd did not see, become their first operand: the pass runs
     behind differentiation.
