@@ -24,7 +24,7 @@ from pyjit._dumps import is_dumping
 from pyjit._dynamic import Arguments, DynamicNumbers, sizes_of
 from pyjit._errors import CaptureError, CompileError, describe_refusal
 from pyjit._fallback import Fallback
-from pyjit._fixed_values import CHANGES, FixedValues
+from pyjit._fixed_values import FixedValues
 from pyjit._gradients import refused_site
 from pyjit._guards import function_of
 from pyjit._handles import Handles
@@ -34,6 +34,7 @@ from pyjit._modules import CompiledModules
 from pyjit._planner import Planner
 from pyjit._progress import progress
 from pyjit._reasons import Reason, stack_of
+from pyjit._recorded_run import BRANCH_ON_DATA, MAX_GRAPH_BREAKS, RecordedRun
 from pyjit._settings import Settings
 from pyjit._statistics import log
 from pyjit._turns import Turns
@@ -43,27 +44,6 @@ _capture_lock = threading.Lock()
 
 
 _MAX_CONTINUATIONS = 256
-# In place of a reason to break the graph (breaks/GraphBreaks.h).
-_ONE_WAY = _C.Reason((ReasonKind.ONE_WAY, "a branch that calls take one way", ()))
-_BRANCH_ON_DATA = _C.Reason(
-    (ReasonKind.BRANCH_ON_DATA, "a branch on a tensor's data", ())
-)
-# So many recordings may go through a branch.
-_MAX_ONE_WAY = 10
-_MAX_GRAPH_BREAKS = 64
-
-
-def _breaks_off_data(run: Any) -> Reason | None:
-    """Why a monitored run is not one graph, whatever becomes of branches on data."""
-    found = [Reason.of(why) for _, _, why in run.learned]
-    for segment in run.segments:
-        if graph_break := segment.graph_break:
-            stack = graph_break.reason.stack or stack_of(graph_break)
-            found.append(Reason.of(graph_break.reason, stack))
-    if run.reason:
-        found.append(Reason.of(run.reason))
-    on_data = (ReasonKind.BRANCH_ON_DATA, ReasonKind.ONE_WAY)
-    return next((reason for reason in found if reason.kind not in on_data), None)
 
 
 class _Observed(NamedTuple):
@@ -218,7 +198,7 @@ class Engine:
             self._keep_for_dumps(args, kwargs)
             run = self._capture_segments(args, kwargs)
             with self._own_errors():
-                self._take_run(run, tuple(kwargs))
+                RecordedRun(self, run, tuple(kwargs)).take()
             return run.result
         finally:
             for engine in self.root.engines():
@@ -337,75 +317,8 @@ class Engine:
         finally:
             root._observed = None
 
-    def _take_run(self, run: _C.Run, keywords: tuple[str, ...]) -> None:
-        """Makes specializations of a monitored call's segments."""
-        compiled, root = self.compiled, self.root
-        if self.settings.fullgraph and (refused := _breaks_off_data(run)):
-            root.passed.update(run.passed)
-            self._refuse_whole(refused)
-            return
-        for code, offset, why in run.learned:
-            if why.kind != ReasonKind.ONE_WAY:
-                root.graph_break_points[code, offset] = why
-        root._go_through(
-            {
-                (code, offset)
-                for code, offset, why in run.learned
-                if why.kind == ReasonKind.ONE_WAY
-            }
-        )
-        recorded, new = self._take(run.segments, keywords)
-        root.passed.update(run.passed)
-        if (
-            max(len(root.graph_break_sites), len(root.graph_break_points))
-            > _MAX_GRAPH_BREAKS
-        ):
-            root._give_up()
-        root.branches.merge(new)
-        root.leave_context()
-        if self.settings.fullgraph and root.graph_break_sites:
-            # Of a branch or a loop on data that cannot be in one graph.
-            why = next(iter(root.branches.left.values()), "")
-            site = next(iter(root.graph_break_sites.values()))
-            self._refuse_whole(Reason(site.kind, why or str(site), site.stack))
-            return
-        if not recorded:
-            compiled.eager_calls += 1
-            if not run.learned and not run.passed:
-                self._failed(
-                    Reason.of(run.reason)
-                    if run.reason
-                    else Reason(
-                        ReasonKind.INTERNAL,
-                        "the rest of the function was not recorded",
-                    )
-                )
-            else:
-                why = run.reason or run.learned[0][2] if run.learned else run.reason
-                self.note(
-                    Reason(
-                        ReasonKind.RECORDED_NEXT,
-                        "a first call showed where to break: "
-                        + (why.text if why else "what happens once"),
-                        why.stack if why else (),
-                    )
-                )
-
-    def _go_through(self, sites: set[tuple[Any, int]]) -> None:
-        """From now on, recordings go on through these branches, each as one that calls take one way. Where
-        they do so again and again, they take both, and a graph break asks what each call takes."""
-        self._gone_through = sites
-        if sites:
-            self._forget_segments(sites)
-        for site in sites:
-            self.one_way[site] += 1
-            if self.one_way[site] > _MAX_ONE_WAY:
-                self.graph_break_points[site] = _BRANCH_ON_DATA
-            else:
-                self.graph_break_points.setdefault(site, _ONE_WAY)
-
     def _forget_segments(self, sites: set[tuple[Any, int]]) -> None:
-        """Drops the segments that end at these places."""
+        """Drops the segments of a call that end at these places."""
         for engine in self.engines():
             for segment in [s for s in engine.call_segments if s.site in sites]:
                 engine.call_segments.remove(segment)
@@ -414,20 +327,6 @@ class Engine:
         for site in sites:
             self.graph_break_sites.pop(site, None)
 
-    def _breaks_at_fixed(self, segment: _C.Segment) -> bool:
-        """Whether a segment fixed what recordings fix again and again: from now on the graph breaks there."""
-        root = self.root
-        if root.settings.fullgraph:
-            return False
-        sites = root.fixed_values.take(segment.fixed, self._count_kinds())
-        sites -= root.graph_break_points.keys()
-        root.graph_break_points |= dict.fromkeys(sites, CHANGES)
-        for engine in root.engines() if sites else ():
-            for specialization, fixed in list(engine._fixed_sites.items()):
-                if not fixed.isdisjoint(sites):
-                    engine._drop(specialization)
-        return bool(sites)
-
     def _drop(self, specialization: Any) -> None:
         """A specialization answers no calls any more."""
         self._fixed_sites.pop(specialization, None)
@@ -435,51 +334,6 @@ class Engine:
             s for s in self.call_segments if s.specialization is not specialization
         ]
         self.compiled.drop_specialization(specialization)
-
-    def _take(
-        self, segments: tuple[_C.Segment, ...], keywords: tuple[str, ...]
-    ) -> tuple[bool, list[tuple[Engine, CallSegment]]]:
-        """Makes segments of what a run recorded. Whether this function is among them, and those that
-        branches may join."""
-        root, path = self.root, self.root._path
-        recorded = False
-        new: list[tuple[Engine, CallSegment]] = []
-        place = 0  # on the path: segments that need no specialization are there, too
-        for segment in segments:
-            owner = self
-            if segment.key is not None:
-                while place < len(path) and path[place] != segment.key:
-                    place += 1
-                place += 1
-                owner = root._continuation(segment.key)
-            owner.loops.was_short |= segment.may_loop
-            recorded |= owner is self
-            if owner._breaks_at_fixed(segment):
-                continue  # the next recording breaks there
-            given = keywords if segment.key is None else ()
-            if segment.fallback is not None:
-                if owner._add_loop(owner._call_segment(segment, given)):
-                    continue
-                segment = segment.fallback
-            call_segment = owner._call_segment(segment, given)
-            site = call_segment.site
-            point = root.graph_break_points.get(site) if site else None
-            if point and point.kind == ReasonKind.ONE_WAY:
-                continue  # the next recording goes on through it
-            call_segment.took = path[place] if place < len(path) else None
-            if call_segment.graph_break is None and owner is root:
-                owner.make_specialization(call_segment)
-            else:
-                owner.call_segments.append(call_segment)
-                new.append((owner, call_segment))
-        return recorded, new
-
-    def _call_segment(
-        self, segment: _C.Segment, keywords: tuple[str, ...]
-    ) -> CallSegment:
-        call_segment = CallSegment.of(segment, keywords)
-        call_segment.lifted = set(self.numbers.tried)
-        return call_segment
 
     def _modes(self) -> tuple:
         """What may change what comes of a monitored run, and costs little to look at."""
@@ -516,7 +370,7 @@ class Engine:
         self.note(
             Reason(
                 ReasonKind.TOO_MANY_BREAKS,
-                f"more than {_MAX_GRAPH_BREAKS} graph breaks, the last of them: {sites[-1]}",
+                f"more than {MAX_GRAPH_BREAKS} graph breaks, the last of them: {sites[-1]}",
                 sites[-1].stack,
             ),
             lasting=True,
@@ -628,7 +482,7 @@ class Engine:
                 )
                 return False
             if self.root._gone_through:
-                points |= dict.fromkeys(self.root._gone_through, _BRANCH_ON_DATA)
+                points |= dict.fromkeys(self.root._gone_through, BRANCH_ON_DATA)
                 return False
             if call_segment.numbers:
                 points |= call_segment.numbers

@@ -193,6 +193,19 @@ static bool isGraphBreakAround(PyObject *f) {
   return functions.count(f);
 }
 
+/// Whether a function may look at its callers' frames (`namedtuple` names their
+/// module): what follows a graph break within it does not run in them.
+static bool looksAtFrames(PyCodeObject *code) {
+  static PyObject *const names[] = {
+      PyUnicode_InternFromString("_getframe"),
+      PyUnicode_InternFromString("_getframemodulename")};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+    for (PyObject *name : names)
+      if (PyTuple_GET_ITEM(code->co_names, i) == name)
+        return true;
+  return false;
+}
+
 /// Whether a user's function is marked by torch.compiler.disable. Torch's own
 /// are marked for Dynamo's sake.
 static bool isDisabled(PyObject *f) {
@@ -219,7 +232,9 @@ static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
     s.end(ReasonKind::AutogradFunction, "an autograd function with a gradient");
   if (CheckpointRegion::isCheckpoint(f))
     return s.checkpoint.call(call);
-  if (s.copies.isShown(call) ||
+  auto *code = reinterpret_cast<PyCodeObject *>(
+      reinterpret_cast<PyFunctionObject *>(f)->func_code);
+  if (s.copies.isShown(call) || looksAtFrames(code) ||
       (isGraphBreakAround(f) && !s.copies.follows(call)))
     s.end(ReasonKind::NativeFunction,
           "a call of " +
@@ -231,8 +246,6 @@ static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
               std::string(PyUnicode_AsUTF8(
                   reinterpret_cast<PyFunctionObject *>(f)->func_qualname)) +
               ", which torch.compiler.disable marks");
-  auto *code = reinterpret_cast<PyCodeObject *>(
-      reinterpret_cast<PyFunctionObject *>(f)->func_code);
   if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
     s.end(ReasonKind::Coroutine, "a coroutine");
   if (!(code->co_flags & CO_GENERATOR))

@@ -73,6 +73,7 @@ NativeTable &NativeTable::own() {
     addOrder(*t);
     addIterators(*t);
     addPlain(*t);
+    addFormats(*t);
     addWarnings(*t);
     addAutograd(*t);
     addTransforms(*t);

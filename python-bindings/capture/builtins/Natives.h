@@ -59,6 +59,8 @@ void addOrder(NativeTable &table);
 void addIterators(NativeTable &table);
 /// Regular expressions, numpy's numbers, namespaces: made of values alone.
 void addPlain(NativeTable &table);
+/// str.format and str.format_map.
+void addFormats(NativeTable &table);
 /// warnings.warn.
 void addWarnings(NativeTable &table);
 /// torch.autograd.Function.

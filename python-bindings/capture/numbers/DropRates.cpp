@@ -76,23 +76,6 @@ static std::vector<Real> numbersOf(RateMath &math, Real p, bool alphaDropout) {
   return {keep, a, scaled, math.compute(Arith::Mul, scaled, p)};
 }
 
-/// The call's argument that the operator takes for its probability, or null.
-static OperatorUse::Argument *findRate(Scalars &scalars, OperatorUse &use,
-                                       const c10::FunctionSchema &schema,
-                                       size_t place, double rate) {
-  for (OperatorUse::Argument &argument : use.arguments) {
-    bool isHere = argument.keyword.empty()
-                      ? argument.position == place
-                      : schema.arguments()[place].name() == argument.keyword;
-    const rt::Number &number = *scalars.numberOf(argument.number);
-    if (isHere && number.isFloat &&
-        number.bits() == rt::Number::of(rate).bits() &&
-        scalars.isFollowed(argument.number))
-      return &argument;
-  }
-  return nullptr;
-}
-
 bool pyjit::capture::followRate(Recording &recording,
                                 const PyjitOperatorFacts &facts,
                                 const c10::FunctionSchema &schema,
@@ -113,7 +96,8 @@ bool pyjit::capture::followRate(Recording &recording,
   if (!use->rate) {
     if (use->name != functionOf(schema.name()))
       return false;
-    use->rate = findRate(recording.scalars, *use, schema, *place, rate);
+    use->rate =
+        use->findGiven(recording.scalars, schema, *place, rt::Number::of(rate));
   }
   if (!use->rate || recording.scalars.numberOf(use->rate->number)->bits() !=
                         rt::Number::of(rate).bits())

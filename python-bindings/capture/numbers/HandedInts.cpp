@@ -9,22 +9,6 @@
 using namespace pyjit;
 using namespace pyjit::capture;
 
-/// The call's argument that the operator takes at that place, or null.
-static OperatorUse::Argument *findGiven(Scalars &scalars, OperatorUse &use,
-                                        const c10::FunctionSchema &schema,
-                                        size_t place, int64_t value) {
-  for (OperatorUse::Argument &argument : use.arguments) {
-    bool isHere = argument.keyword.empty()
-                      ? argument.position == place
-                      : schema.arguments()[place].name() == argument.keyword;
-    if (isHere && scalars.isFollowed(argument.number) &&
-        scalars.numberOf(argument.number)->bits() ==
-            rt::Number::of(value).bits())
-      return &argument;
-  }
-  return nullptr;
-}
-
 /// With smoothed labels a loss compares its labels with the int itself.
 static bool smoothsLabels(const c10::FunctionSchema &schema,
                           const std::vector<c10::IValue> &inputs) {
@@ -48,8 +32,8 @@ bool pyjit::capture::followInt(Recording &recording,
   auto place = schema.argumentIndexWithName(facts.handsOn);
   if (!place || !inputs[*place].isInt())
     return false;
-  use->handed = findGiven(recording.scalars, *use, schema, *place,
-                          inputs[*place].toInt());
+  use->handed = use->findGiven(recording.scalars, schema, *place,
+                               rt::Number::of(inputs[*place].toInt()));
   return use->handed;
 }
 

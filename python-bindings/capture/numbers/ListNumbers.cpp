@@ -79,6 +79,7 @@ void ListNumbers::remove(PyObject *list, PyObject *number) {
     scalars.specializeDeep(number);
     return specialize(list);
   }
+  scalars.searchesFor(number);
   for (PyObject *element : elements) {
     compare(rt::Compare::Eq, element, number);
     if (holds(rt::Compare::Eq, element, number))

@@ -7,6 +7,7 @@
 #include "TraceWriter.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/function_schema.h>
 
 #include <map>
 #include <string>
@@ -62,6 +63,10 @@ struct OperatorUse {
 
   /// Whether operators have taken a number in each place that it was given in.
   bool isTaken(PyObject *number) const;
+  /// The call's argument that the operator takes at a place of its schema: a
+  /// number that is followed, of this value. Null: there is none.
+  Argument *findGiven(const Scalars &scalars, const c10::FunctionSchema &schema,
+                      size_t place, const rt::Number &value);
   /// The ints that a call's arguments hold, in their order.
   void collectInts(const Call &call);
   /// Tracked numbers among the elements of an operator's list of ints: told by

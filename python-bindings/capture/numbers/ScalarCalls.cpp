@@ -74,6 +74,23 @@ void Scalars::beginUse(const std::string &name, const Call &call) {
   hasUse = !currentUse.arguments.empty() || !currentUse.ints.empty();
 }
 
+OperatorUse::Argument *OperatorUse::findGiven(const Scalars &scalars,
+                                              const c10::FunctionSchema &schema,
+                                              size_t place,
+                                              const rt::Number &value) {
+  for (Argument &argument : arguments) {
+    bool isHere = argument.keyword.empty()
+                      ? argument.position == place
+                      : schema.arguments()[place].name() == argument.keyword;
+    if (!isHere || !scalars.isFollowed(argument.number))
+      continue;
+    const rt::Number &number = *scalars.numberOf(argument.number);
+    if (number.isFloat == value.isFloat && number.bits() == value.bits())
+      return &argument;
+  }
+  return nullptr;
+}
+
 bool OperatorUse::isTaken(PyObject *number) const {
   auto taken = usedInts.find(number);
   auto left = std::count(ints.begin(), ints.end(), number);

@@ -162,6 +162,13 @@ bool Scalars::followNumbers(const Instruction &in) {
   }
 }
 
+/// A search finds a nan by its identity, which comparisons do not tell: what is
+/// searched for is none.
+void Scalars::searchesFor(PyObject *number) {
+  if (isTracked(number) && PyFloat_CheckExact(number))
+    compare(rt::Compare::Eq, number, number);
+}
+
 /// `n in (100, 200)`: a comparison with each number in turn, up to the first
 /// that is equal. Elements are guarded where the sequence is read.
 bool Scalars::compareElements(PyObject *number, PyObject *sequence) {
@@ -177,6 +184,7 @@ bool Scalars::compareElements(PyObject *number, PyObject *sequence) {
         return asNumber(e, element) && proxyOf(e) < 0;
       }))
     return false;
+  searchesFor(number);
   for (Py_ssize_t i = 0; i < size; ++i) {
     bool equal = false;
     asNumber(elements[i], element);
@@ -211,6 +219,7 @@ bool Scalars::compareKeys(PyObject *number, PyObject *dict) {
     }
     keys.push_back(key);
   }
+  searchesFor(number);
   for (PyObject *other : keys)
     compare(rt::Compare::Eq, number, other);
   return true;

@@ -9,6 +9,7 @@
 #include "numbers/HostScalars.h"
 #include "tensors/Tensors.h"
 
+#include <cmath>
 #include <opcode.h>
 
 #include <algorithm>
@@ -189,7 +190,9 @@ AccessPath Scalars::pathTo(Node *owner, Select select, PyObject *key,
 bool Scalars::read(Node *owner, const Selector &selector,
                    const AccessPath &path, PyObject *result) {
   rt::Number number;
-  if (!path || !isLifted(path) || !asNumber(result, number))
+  // A nan is known by its identity (Scalars::searchesFor).
+  if (!path || !isLifted(path) || !asNumber(result, number) ||
+      (number.isFloat && std::isnan(number.real)))
     return false;
   PyObject *&unique = reads[path];
   if (!unique) {
@@ -282,6 +285,9 @@ void Scalars::specialize(PyObject *number) {
   it->second.specialized = true;
   if (it->second.proxy >= 0)
     return lose(it->second.site, it->second.data);
+  if (it->second.number.isFloat && std::isnan(it->second.number.real))
+    // By its identity, too, which a graph break would not keep.
+    return s.endWhole(ReasonKind::UnusualObject, "a nan that Python looks for");
   // What the number is now, and not its value: a number that tells its place
   // already is its own original.
   PyjitValue constant = s.objects.addConstant(it->second.original);

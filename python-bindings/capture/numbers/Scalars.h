@@ -254,6 +254,7 @@ private:
   void askProduct(const std::vector<std::pair<int, int64_t>> &factors);
   bool question(const Call &call, const char *name);
   bool compareTuples(rt::Compare function, PyObject *a, PyObject *b);
+  void searchesFor(PyObject *number);
   bool compareElements(PyObject *number, PyObject *sequence);
   bool compareKeys(PyObject *number, PyObject *dict);
   bool compareSorted(const char *name, PyObject *sorted, PyObject *number);
