@@ -104,6 +104,12 @@ static void planForHost(OpPassManager &function,
   attention.columns = limits.packRows == INT64_MAX ? 0 : limits.columns;
   attention.packRows = limits.packRows;
   function.addPass(library::createPlanAttentionPass(attention));
+  if (limits.columns != 0) {
+    library::PlanMatvecsPassOptions matvecs;
+    matvecs.parametersOnly = true;
+    matvecs.minBytes = limits.streamedBytes;
+    function.addPass(library::createPlanMatvecsPass(matvecs));
+  }
   library::PlanMatmulsPassOptions matmuls;
   matmuls.columns = limits.columns;
   matmuls.maxRows = limits.rows;

@@ -66,6 +66,11 @@ struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
   /// Why `call` stays a vendor call; empty where it need not.
   StringRef whyNot(const Matvec &call, RankedTensorType result) {
     Type element = result.getElementType();
+    if (parametersOnly && !isFromParameters(call.weight))
+      return "its weight is no parameter";
+    if (element.isF32() && typeOf(call.weight).hasStaticShape() &&
+        typeOf(call.weight).getNumElements() * 4 < minBytes)
+      return "its weight is small";
     for (Value value : {call.input, call.weight, call.bias}) {
       if (!value)
         continue;

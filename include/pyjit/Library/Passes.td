@@ -449,6 +449,11 @@ def PlanMatvecsPass : Pass<"library-plan-matvecs", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
+    Option<"parametersOnly", "parameters-only", "bool", "false",
+           "Leave products of two activations to the vendor library">,
+    Option<"minBytes", "min-bytes", "int64_t", "0",
+           "Leave smaller weights in float32 to library-plan-matmuls, "
+           "whose panels are faster in a cache">,
     Option<"explain", "explain", "bool", "false",
            "Say why a matmul stays a vendor call">
   ];

@@ -70,8 +70,10 @@ Value KernelEmitter::emit(const Node *node, unsigned u) {
     for (auto [number, saved] : llvm::enumerate(schedule.saved))
       if (saved.node == node && saved.stage < currentStage)
         return load(scratch[number], scratchOffset(node), node->type, u);
-    if (node->kind == Node::Kind::Load)
+    if (node->kind == Node::Kind::Load) {
+      prefetch(node, u);
       return load(buffers[node->buffer], node->offset, node->type, u);
+    }
     return compute(node, u);
   });
   scopes[k].values[{node, rowAndVector(u)}] = result;

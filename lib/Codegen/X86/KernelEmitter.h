@@ -127,6 +127,10 @@ private:
   //===--- Indices and memory (EmitMemory.cpp) ----------------------------===//
   Value index(AffineExpr expr);
   Value indexTerm(AffineExpr expr);
+  /// How many elements ahead of what it reads `node` asks for memory, where
+  /// its walk is long and reads it from there; else 0.
+  int64_t distanceAhead(const Node *node) const;
+  void prefetch(const Node *node, unsigned u);
   /// Whether `node` is read along the tile dim and transposed in registers.
   bool isTransposed(const Node *node) const;
   /// The rows of such a load, by row.

@@ -29,6 +29,9 @@ struct MatmulLimits {
   int64_t rows;
   /// From so many rows on where the weight is packed in each call.
   int64_t packRows;
+  /// Of one row, a weight of at least so many bytes is read where it lies: a
+  /// panel of it is no nearer, and a copy of all of it is memory.
+  int64_t streamedBytes = int64_t(1) << 20;
 };
 
 /// A CPU's limits, as measured. AMD: all, for MKL takes 256-bit vectors there
