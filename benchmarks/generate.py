@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Generation with transformers: eager, torch.compile as transformers sets it up, and pyjit, case by case.
 
-  benchmarks/generate.py                                   what a CPU takes in minutes
+  benchmarks/generate.py                                   all models
   benchmarks/generate.py gpt2 llama-160m --batch 1,8
   benchmarks/generate.py --device cuda --dtype float16
   benchmarks/generate.py --tables a.jsonl b.jsonl --name h100     no run: a page from records
@@ -31,6 +31,8 @@ from pages import show
 from run import RESULTS, machine, versions
 
 HERE = Path(__file__).resolve().parent
+#: New tokens of a large model on a CPU, whose memory feeds it a few times a second.
+FEW = 32
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -44,7 +46,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--size", default="full", choices=["full", "tiny"])
     parser.add_argument("--batch", default="1", help="one or several, divided by commas")  # fmt: skip
     parser.add_argument("--prompt", type=int, default=64, help="tokens of the prompt")
-    parser.add_argument("--new", type=int, default=128, help="tokens that are generated")  # fmt: skip
+    parser.add_argument("--new", type=int, default=128, help=f"tokens that are generated; large models on a CPU: at most {FEW}")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--warm", type=int, default=2, help="calls before anything is timed, beside three")  # fmt: skip
     parser.add_argument("--threads", type=int, default=0)
@@ -53,9 +55,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     gpu = options.device == "cuda"
     options.dtype = options.dtype or ("float16" if gpu else "float32")
-    options.cases = options.cases or [
-        name for name, case in CASES.items() if gpu or options.size == "tiny" or not case.large
-    ]  # fmt: skip
+    options.cases = options.cases or list(CASES)
     options.columns = [c for c in COLUMNS if c in options.columns.split(",")]
     for name in options.cases:
         if name not in CASES:
@@ -65,9 +65,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
+def new_tokens(name: str, options: argparse.Namespace) -> int:
+    slow = CASES[name].large and options.device == "cpu" and options.size == "full"
+    return min(options.new, FEW) if slow else options.new
+
+
 def run_case(name: str, batch: int, options: argparse.Namespace) -> list[dict[str, Any]]:  # fmt: skip
-    named = ("device", "size", "dtype", "prompt", "new", "rounds", "warm", "threads")
-    arguments = [f"--batch={batch}", *(f"--{n}={getattr(options, n)}" for n in named)]
+    named = ("device", "size", "dtype", "prompt", "rounds", "warm", "threads")
+    arguments = [f"--{n}={getattr(options, n)}" for n in named]
+    arguments += [f"--batch={batch}", f"--new={new_tokens(name, options)}"]
     worker = HERE / "generation" / "worker.py"
     return case_process.run(worker, name, options.columns, arguments, options.limit, "seconds")  # fmt: skip
 
@@ -83,11 +89,11 @@ def main(arguments: list[str]) -> int:
     about = {
         "day": day, "machine": machine(options.device), "versions": versions(),
         "threads": options.threads or torch.get_num_threads(),
-        **{n: getattr(options, n) for n in ("device", "dtype", "prompt", "new", "rounds")},
+        **{n: getattr(options, n) for n in ("device", "dtype", "prompt", "rounds")},
     }  # fmt: skip
     pairs = [(name, int(batch)) for name in options.cases for batch in options.batch.split(",")]  # fmt: skip
     for name, batch in [] if options.tables else pairs:
-        known = {"case": name, "batch": batch, **about}
+        known = {"case": name, "batch": batch, "new": new_tokens(name, options), **about}  # fmt: skip
         found = [{**known, **facts} for facts in run_case(name, batch, options)]
         print(brief(f"{name}, {batch}", found), flush=True)
         records += found

@@ -19,7 +19,7 @@ class Case:
     model: str  # a class of transformers
     full: dict[str, Any]
     tiny: dict[str, Any]
-    #: Left out by default on a CPU: larger than its memory feeds in a minute.
+    #: A CPU's memory feeds it a few times a second: few tokens are generated there.
     large: bool = False
     #: A token reads all weights but the embedding: neither experts nor an encoder.
     dense: bool = True

@@ -97,6 +97,7 @@ def page(records: list[Facts], remark: str = "") -> str:
     shown = {f"{case}, {batch}": known for (case, batch), known in found.items()}
     first = of_all[-1]
     peak = "reserved by the allocator" if first["device"] == "cuda" else "resident set"
+    most = max(facts["new"] for facts in of_all)
     weights = {case: known[c] for (case, _), known in found.items() for c in known}
     text = [
         f"# Generation, {first['day']}",
@@ -105,7 +106,7 @@ def page(records: list[Facts], remark: str = "") -> str:
         "",
         *prose(
             f"transformers' `generate`, greedy, {first['dtype']}, random weights, prompt of {first['prompt']} tokens, "
-            f"{first['new']} new ones; the whole call with its prompt is timed. Medians of {first['rounds']} rounds in which "
+            f"{most} new ones; the whole call with its prompt is timed. Medians of {first['rounds']} rounds in which "
             "the columns of a case take turns in one process. First answer: seconds of the first call, cold in its process. "
             f"Peak: {peak} during one call, beside the model. Host: what a call that hits costs beside the launch, median. "
             "Logits: largest difference from eager's relative to the largest of the step, up to a row's first other token, "
@@ -122,6 +123,7 @@ def page(records: list[Facts], remark: str = "") -> str:
         *by_column(shown, columns, "logits, equal tokens", _logits),
         *(
             f"- `{case}`: {CASES[case].about}; {f['weights_mb']:.0f} MB of weights, read at {f['read_gb_s']:.0f} GB/s"
+            + (f"; {f['new']} new tokens" if f["new"] != most else "")
             for case, f in weights.items()
         ),
         "",
