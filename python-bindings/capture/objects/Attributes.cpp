@@ -91,6 +91,8 @@ Attributes::Found Attributes::genericAttr(PyObject *object, PyObject *name,
   if (PyObject *dict = skipDict ? nullptr : pyjitInstanceDict(object)) {
     PyObject *value = PyDict_GetItemWithError(dict, name);
     Node *node = s.objects.find(object);
+    if (!s.reads.ownsDict(node, dict))
+      return {Found::Fresh, nullptr};
     if (value) {
       s.reads.read(node, Select::Attr, name, value);
       return {Found::Value, value};
@@ -345,7 +347,9 @@ void Attributes::genericStore(PyObject *object, PyObject *name,
       }
     } else if (Py_TYPE(descr) == &PyMemberDescr_Type ||
                Py_TYPE(descr) == &PyGetSetDescr_Type) {
-      if (!s.objects.isExternal(object) && !ObjectTable::isTensor(object))
+      if (!s.objects.isExternal(object) && !ObjectTable::isTensor(object) &&
+          !(value && s.objects.isExternal(value) &&
+            !PyUnicode_CompareWithASCIIString(name, "__dict__")))
         return;
       if (isSlot(descr, object))
         return writeSlot(object, descr, name, value);
@@ -382,6 +386,10 @@ void Attributes::writeAttr(PyObject *object, PyObject *name, PyObject *value) {
     return;
   }
   PyObject *dict = pyjitInstanceDict(object);
+  if (dict == object)
+    return s.containers.writeItem(object, name, value);
+  if (!s.reads.ownsDict(node, dict))
+    return;
   if (PyType_Check(object) || PyModule_Check(object))
     return s.end(ReasonKind::EarlierObject,
                  "setting the attribute " +

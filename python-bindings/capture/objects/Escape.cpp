@@ -8,6 +8,7 @@
 
 #include "numbers/HostScalars.h"
 #include "objects/EscapeWalk.h"
+#include "objects/ObjectLayout.h"
 #include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 
@@ -19,6 +20,34 @@ using namespace pyjit::capture;
 // Writes
 //===----------------------------------------------------------------------===//
 
+/// A dict among the arguments may be the `__dict__` of another argument in
+/// another call, whose attributes are its entries then.
+static void separateFromDicts(Recording &s, const std::set<Node *> &written) {
+  std::vector<Node *> dicts, owners;
+  for (auto &entry : s.objects.nodes) {
+    Node *node = entry.second.get();
+    if (!node->external || node->pinned || node->value < 0)
+      continue;
+    if (PyDict_CheckExact(node->object) && node->inArgument && !node->dictOf)
+      dicts.push_back(node);
+    else if (node->ofArgument && !PyDict_Check(node->object) &&
+             isPlainInstance(node->object) && pyjitInstanceDict(node->object))
+      owners.push_back(node);
+  }
+  for (Node *dict : dicts)
+    for (Node *owner : owners) {
+      if (!written.count(dict) && !written.count(owner))
+        continue;
+      PyObject *attributes = pyjitInstanceDict(owner->object);
+      s.reads.read(owner, Select::Dict, nullptr, attributes);
+      if (s.dead)
+        return;
+      PyjitValue a = s.objects.ssa(s.objects.find(attributes)),
+                 b = s.objects.ssa(dict);
+      s.add(PyjitDistinctOp{.lhs = a, .rhs = b});
+    }
+}
+
 /// A write reaches every path to its object: objects that were met as two stay
 /// two.
 void Escape::separateWritten() {
@@ -26,6 +55,7 @@ void Escape::separateWritten() {
                            s.effects.replaced.end());
   for (const Write &write : s.effects.writes)
     written.insert(write.owner);
+  separateFromDicts(s, written);
   for (Node *node : written) {
     for (auto &entry : s.objects.nodes) {
       Node *other = entry.second.get();

@@ -156,7 +156,7 @@ PyjitValue EscapeWalk::immutable(PyObject *object) {
 
 PyjitValue EscapeWalk::create(PyObject *object) {
   if ((PyList_CheckExact(object) || PyDict_CheckExact(object)) &&
-      holdsItself(object))
+      holdsItself(object) && !instanceDicts.count(object))
     return createCyclic(object);
   if (!open.insert(object).second)
     return refuse(object, " that contains itself");
@@ -198,6 +198,8 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
   } else if (!std::strcmp(type->tp_name, "torch.Size")) {
     describeList(made, "size", elementsOf(object));
   } else if (type == &PyDict_Type) {
+    if (instanceDicts.count(object))
+      return " that is the __dict__ of an object which leaves, too";
     made.kind = "dict";
     made.items = entries(object, made.itemKeys);
   } else if (type == &PySet_Type || type == &PyFrozenSet_Type) {
@@ -227,7 +229,7 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
     describeList(made, "method",
                  {PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)});
   } else if (isPlainInstance(object) || isStructSequence(object)) {
-    describeInstance(object, made);
+    return describeInstance(object, made);
   } else {
     return describeIterator(object, made);
   }
@@ -318,7 +320,9 @@ void EscapeWalk::describeFunction(PyObject *object, Creation &made) {
        orNone(function->func_annotations), orNone(function->func_closure)});
 }
 
-void EscapeWalk::describeInstance(PyObject *object, Creation &made) {
+/// An instance is made with a `__dict__` of its own: nobody else is to hold the
+/// one that it has.
+const char *EscapeWalk::describeInstance(PyObject *object, Creation &made) {
   made.exactType =
       some(s.objects.pin(reinterpret_cast<PyObject *>(Py_TYPE(object)))->index);
   if (PyTuple_Check(object) || PyList_Check(object))
@@ -326,8 +330,14 @@ void EscapeWalk::describeInstance(PyObject *object, Creation &made) {
   made.kind = "instance";
   if (PyDict_Check(object))
     made.items = entries(object, made.itemKeys);
-  if (PyObject *dict = pyjitInstanceDict(object); dict && PyDict_GET_SIZE(dict))
-    made.attributes = entries(dict, made.attributeNames);
+  if (PyObject *dict = pyjitInstanceDict(object)) {
+    if (sharesDict(dict))
+      return " whose __dict__ leaves, too";
+    instanceDicts.insert(dict);
+    if (PyDict_GET_SIZE(dict))
+      made.attributes = entries(dict, made.attributeNames);
+  }
+  return nullptr;
 }
 
 /// Made empty, so that its elements can hold it, and then filled.
@@ -395,6 +405,15 @@ bool EscapeWalk::staysSet(PyObject *token) const {
   return !pyjitTokenUsed(token) && s.escape.tokenOf(variable) == token &&
          std::count(s.effects.contextVariables.begin(),
                     s.effects.contextVariables.end(), variable) == 1;
+}
+
+/// Whether the `__dict__` of an instance that the call made is somebody else's,
+/// too: another instance's, a dict that leaves by itself, or one from before
+/// the call.
+bool EscapeWalk::sharesDict(PyObject *dict) const {
+  Node *node = s.objects.find(dict);
+  return (node && node->external) || done.count(dict) || open.count(dict) ||
+         instanceDicts.count(dict);
 }
 
 /// Whether `object` can be reached from its own elements, through other

@@ -50,7 +50,7 @@ private:
   const char *describe(PyObject *object, Creation &made);
   const char *describeToken(PyObject *token, Creation &made);
   void describeFunction(PyObject *object, Creation &made);
-  void describeInstance(PyObject *object, Creation &made);
+  const char *describeInstance(PyObject *object, Creation &made);
   const char *describeIterator(PyObject *object, Creation &made);
   const char *whyNotWalked(PyObject *container);
   PyjitValue innerIterator(PyObject *iterator);
@@ -60,6 +60,7 @@ private:
   bool isPlainFunction(PyObject *object);
   bool staysSet(PyObject *token) const;
   bool holdsItself(PyObject *object);
+  bool sharesDict(PyObject *dict) const;
 
   PyjitValue refuse(PyObject *object, const char *why);
 
@@ -67,6 +68,8 @@ private:
   std::map<PyObject *, PyjitValue> done;
   std::set<PyObject *> tokens;
   std::set<PyObject *> open; ///< objects whose elements are being described
+  /// Dicts of instances that were described, whose entries these are made with.
+  std::set<PyObject *> instanceDicts;
 };
 
 } // namespace pyjit::capture

@@ -34,12 +34,33 @@ Node *ExternalReads::canonical(Node *owner, Select &select) {
     select = Select::Attr;
     owner = owner->dictOf;
   }
+  // `self.__dict__ = self` of a dict with attributes.
+  if (select == Select::Attr && PyDict_Check(owner->object) &&
+      pyjitInstanceDict(owner->object) == owner->object)
+    select = Select::Item;
   // A module's attributes are the items of its globals.
   if (select == Select::Attr && PyModule_Check(owner->object)) {
     select = Select::Item;
     owner = s.objects.pin(pyjitModuleDict(owner->object));
   }
   return owner;
+}
+
+/// Attributes are known by the object that has them. Where two objects share a
+/// `__dict__`, or its entries were read as a dict's before it was known to be
+/// one, a write to the one would not be seen in the other.
+bool ExternalReads::ownsDict(Node *owner, PyObject *dict) {
+  if (!dict || !owner || !owner->external || dict == owner->object ||
+      PyModule_Check(owner->object))
+    return true;
+  Node *first = instanceDicts.insert({dict, owner}).first->second,
+       *node = s.objects.find(dict);
+  if (first == owner && (!node || !node->external || node->dictOf == owner))
+    return true;
+  s.end(ReasonKind::EarlierObject,
+        "an attribute of a " + typeName(owner->object) +
+            " whose __dict__ somebody else holds, too");
+  return false;
 }
 
 bool ExternalReads::written(Node *owner, Select select, PyObject *key) {
@@ -205,6 +226,12 @@ void ExternalReads::emitGet(Node *owner, const Selector &selector,
     node->value = value;
   if (selector.kind == PyjitSelectorDict)
     node->dictOf = owner;
+  else if (auto known = instanceDicts.find(result);
+           known != instanceDicts.end()) {
+    // Its entries are that object's attributes: the same dict in each call.
+    node->dictOf = known->second;
+    read(known->second, Select::Dict, nullptr, result);
+  }
   if (selector.kind == PyjitSelectorAttr && owner && owner->pinned &&
       PyDict_CheckExact(result) &&
       (selector.key == s.writer.string("_parameters") ||

@@ -11,6 +11,7 @@
 
 #include "objects/Node.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -50,6 +51,9 @@ public:
 
   /// Whether the call has written this place.
   bool written(Node *owner, Select select, PyObject *key);
+  /// Whether the attributes of `owner`, which lie in `dict`, are known by it
+  /// alone; ends the trace where they are not.
+  bool ownsDict(Node *owner, PyObject *dict);
   /// Whether nothing has asked for this place, notes that something does.
   bool firstTime(Node *owner, Select select, PyObject *key);
   bool lengthIsRead(Node *owner) const;
@@ -81,6 +85,8 @@ private:
   /// By selector and index, or by what else was asked.
   enum : int { kLength = -1, kKeys = -2, kApart = -3, kUnhooked = -4 };
   std::set<std::tuple<Node *, int, Py_ssize_t>> doneIndex;
+  /// Whose attributes lie in these dicts, of objects from before the call.
+  std::map<PyObject *, Node *> instanceDicts;
   std::set<PyObject *> writtenCells;
 };
 
