@@ -47,7 +47,7 @@ def train(
     misses: int = 2,
     first: int = 0,
 ) -> None:
-    """`first`: calls in eager that show where data decide."""
+    """`first`: at most so many calls in eager show where data decide (none where another function showed it)."""
     torch.manual_seed(0)
     fast, copied = pyjit.compile(f), copy.deepcopy(module)
     for i, size in enumerate(SIZES):
@@ -62,7 +62,7 @@ def train(
             msg=lambda text, size=size: f"{size}: {text}",
         )
     stats = pyjit.stats(fast)
-    assert stats["eager_calls"] == first and not stats["fixed_sizes"], stats
+    assert stats["eager_calls"] <= first and not stats["fixed_sizes"], stats
     assert not stats["specialized_sizes"], stats
     assert stats["misses"] <= misses, stats
 

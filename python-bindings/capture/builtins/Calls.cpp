@@ -193,17 +193,23 @@ static bool isGraphBreakAround(PyObject *f) {
   return functions.count(f);
 }
 
-/// Whether a function may look at its callers' frames (`namedtuple` names their
-/// module): what follows a graph break within it does not run in them.
-static bool looksAtFrames(PyCodeObject *code) {
-  static PyObject *const names[] = {
-      PyUnicode_InternFromString("_getframe"),
-      PyUnicode_InternFromString("_getframemodulename")};
+static bool names(PyCodeObject *code, const char *name) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
-    for (PyObject *name : names)
-      if (PyTuple_GET_ITEM(code->co_names, i) == name)
-        return true;
+    if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i),
+                                          name))
+      return true;
   return false;
+}
+
+/// A function may look at its callers' frames (`namedtuple` names their
+/// module). What follows a graph break within it does not run in them, so the
+/// graph breaks around it; a frame's variables are all there in eager alone.
+static bool looksAtFrames(Recording &s, PyCodeObject *code) {
+  if (!names(code, "_getframe") && !names(code, "_getframemodulename"))
+    return false;
+  if (names(code, "f_locals"))
+    s.breaks.asksForVariables();
+  return true;
 }
 
 /// Whether a user's function is marked by torch.compiler.disable. Torch's own
@@ -234,7 +240,7 @@ static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
     return s.checkpoint.call(call);
   auto *code = reinterpret_cast<PyCodeObject *>(
       reinterpret_cast<PyFunctionObject *>(f)->func_code);
-  if (s.copies.isShown(call) || looksAtFrames(code) ||
+  if (s.copies.isShown(call) || looksAtFrames(s, code) ||
       (isGraphBreakAround(f) && !s.copies.follows(call)))
     s.end(ReasonKind::NativeFunction,
           "a call of " +
