@@ -49,7 +49,7 @@ _OUTSIDE = {
     "memoryview open print quit vars __import__ __build_class__ setattr aiter anext super dir hash",
     "calendar": "different_locale main prcal prmonth prweek pryear",
     "json": "dump load",
-    "random": "SystemRandom Random seed",
+    "random": "SystemRandom Random seed vonmisesvariate",
     "posixpath": "abspath realpath expanduser expandvars relpath",
     "dataclasses": "dataclass make_dataclass",
     "types": "CodeType FunctionType ModuleType new_class prepare_class CellType coroutine",
@@ -122,13 +122,14 @@ def program(cell, show):
 # Calls repeat what they are given: what is recorded for a value answers, too.
 TURNS = "ABCADBECAFBD"
 
+# Nans, which are searched for by identity, are in test_format_fields.py.
 NUMBERS: dict[str, Callable[[random.Random], Any]] = {
     "ints": lambda r: r.randint(0, 4),
     "signed": lambda r: r.randint(-3, 6),
     "floats": lambda r: r.choice([0.0, 0.5, 1.0, 2.0, 2.5, -4.0]),
     "mixed": lambda r: r.choice([0, 1, 1.0, 2, 2.5, True, False, 3, -0.0]),
     "far": lambda r: r.choice([0, 1, 2**31, 2**53 + 1, 10**18, 2**62, -5, 255, 256, -(2**31)]),
-    "special": lambda r: r.choice([0.0, -0.0, math.inf, -math.inf, math.nan, 1e300, 5e-324, -1.0, 1.0]),
+    "special": lambda r: r.choice([0.0, -0.0, math.inf, -math.inf, 1e300, 5e-324, -1.0, 1.0]),
 }  # fmt: skip
 
 

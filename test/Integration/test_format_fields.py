@@ -135,3 +135,28 @@ def test_nan_is_found_by_identity(text: str) -> None:
         given = (torch.ones(2), v, u, w, [v], {v: 1})
         want, have = attempt(f, *given), attempt(fast, *given)
         assert repr(have) == repr(want)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "range(5, v)",
+        "[range(v)]",
+        "range(v, 5)",
+        "range(v, v + 3)",
+        "list[v:3]",
+        "dict[str, v]",
+        "slice(v, 2)",
+    ],
+)
+def test_texts_of_what_keeps_numbers(text: str) -> None:
+    """Objects of C that show the numbers they were made of."""
+    world: dict[str, Any] = {}
+    exec(
+        f"def f(x, v):\n    made = {text}\n    return x * v, repr(made), '%s' % (made,)",
+        world,
+    )
+    f: Any = world["f"]
+    fast = pyjit.compile(f)
+    for v in (1, -2, 3, 7, -2, 1, 6, 9, 4, -3):
+        assert fast(torch.ones(2), v)[1:] == f(torch.ones(2), v)[1:]

@@ -142,6 +142,7 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
       return ResultKind::Known;
     s.attributes.typeLookup(reinterpret_cast<PyTypeObject *>(o),
                             "__class_getitem__");
+    s.scalars.specializeDeep(key); // what is made keeps it
     return ResultKind::Fresh;
   }
   if (PyRange_Check(o))

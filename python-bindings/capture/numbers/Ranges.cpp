@@ -159,6 +159,8 @@ bool Scalars::makeRange(const Call &call) {
       if (left)
         left = derive(rt::Arith::FloorDiv, left, constant(long(by)));
     }
+  } else {
+    specialize(stop); // of an empty range nothing else tells where it ends
   }
   if (left && !s.ended())
     madeRange = {frame, {start, long(step.integer), left}};
