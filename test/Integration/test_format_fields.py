@@ -146,6 +146,7 @@ def test_nan_is_found_by_identity(text: str) -> None:
         "range(v, v + 3)",
         "list[v:3]",
         "dict[str, v]",
+        "list[c]",
         "slice(v, 2)",
     ],
 )
@@ -153,10 +154,11 @@ def test_texts_of_what_keeps_numbers(text: str) -> None:
     """Objects of C that show the numbers they were made of."""
     world: dict[str, Any] = {}
     exec(
-        f"def f(x, v):\n    made = {text}\n    return x * v, repr(made), '%s' % (made,)",
+        f"def f(x, v, c):\n    made = {text}\n    return x * v, repr(made), '%s' % (made,)",
         world,
     )
     f: Any = world["f"]
     fast = pyjit.compile(f)
     for v in (1, -2, 3, 7, -2, 1, 6, 9, 4, -3):
-        assert fast(torch.ones(2), v)[1:] == f(torch.ones(2), v)[1:]
+        given = torch.ones(2), v, [v, 2]
+        assert fast(*given)[1:] == f(*given)[1:]

@@ -142,7 +142,9 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
       return ResultKind::Known;
     s.attributes.typeLookup(reinterpret_cast<PyTypeObject *>(o),
                             "__class_getitem__");
-    s.scalars.specializeDeep(key); // what is made keeps it
+    // What is made keeps it.
+    s.scalars.specializeDeep(key);
+    readDeep(key);
     return ResultKind::Fresh;
   }
   if (PyRange_Check(o))
