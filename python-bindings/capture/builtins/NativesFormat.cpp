@@ -11,6 +11,8 @@
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
 
+#include <algorithm>
+
 using namespace pyjit::capture;
 
 namespace {
@@ -124,16 +126,10 @@ private:
   size_t unnumbered = 0;
 };
 
-/// Whether all arguments are values, whose attributes never change.
-bool areValues(const Call &c) {
-  for (PyObject *arg : c.args)
-    if (!isValue(arg))
-      return false;
-  return true;
-}
-
 ResultKind format(Recording &s, const Call &c) {
-  if (!areValues(c) && !c.args.empty() && PyUnicode_Check(c.args[0]))
+  // Attributes of values never change.
+  bool values = std::all_of(c.args.begin(), c.args.end(), isValue);
+  if (!values && PyUnicode_Check(c.args[0]))
     Fields(s, c, false).read(c.args[0]);
   return ResultKind::Fresh;
 }
