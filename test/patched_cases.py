@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Vendor calls that read what moves, the same for a simulated device and for a GPU.
+"""Vendor calls that use what moves, the same for a simulated device and for a GPU.
 
 Each case is a function of a device and a dtype that gives a callable, a function that makes its
-arguments anew, and how many operands the calls read in place once their nodes are known.
+arguments anew, and how many operands the calls read in place, and results they write there, once their nodes are
+known.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def report(fast: Callable, args: tuple) -> str:
 
 
 def patched(text: str) -> int:
-    """How many operands the report says are patched."""
-    found = re.findall(r"operands of vendor calls patched in place: (\d+)", text)
+    """How many operands and results the report says are patched."""
+    found = re.findall(r"operands and results of vendor calls patched in place: (\d+)", text)
     return sum(map(int, found))
 
 
@@ -124,8 +125,29 @@ def cumulated(device: str, dtype: torch.dtype) -> Made:
     return f, tensors(device, dtype, (8, 16), (16, 8)), -1
 
 
+def result(device: str, dtype: torch.dtype) -> Made:
+    """The caller gets what a library writes; kernels, and a library, read it."""
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.mm(x, w)
+        return y.view(2, 4, 16), torch.relu(torch.mm(y, w)) + y
+
+    return f, tensors(device, dtype, (8, 16), (16, 16)), 3
+
+
+def results(device: str, dtype: torch.dtype) -> Made:
+    """Of several forms, one of them twice, and a part of one."""
+
+    def f(b: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.addmm(b, x, w)
+        z = torch.bmm(y.view(2, 4, 16), w.expand(2, 16, 16))
+        return y, y.view(4, 32), z, torch.mm(w, w)[2:], z.sigmoid()
+
+    return f, tensors(device, dtype, (16,), (8, 16), (16, 16)), 5
+
+
 CASES: dict[str, Callable[[str, torch.dtype], Made]] = by_name(
-    addmm, bmm, attention, convolution, kernels_too, output_read, parts, cumulated
+    addmm, bmm, attention, convolution, kernels_too, output_read, parts, cumulated, result, results
 )
 
 

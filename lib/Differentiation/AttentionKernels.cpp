@@ -60,12 +60,12 @@ private:
     Type sums = type.isF64() ? type : forward.getBuilder().getF32Type();
     ValueRange made = call(aten::_scaled_dot_product_flash_attention_for_cpu,
                            {query, key, value, p, causal, mask, scale},
-                           {rowMajorType(rows(), sums)});
+                           {rowsFirst(rows(), sums)});
     give(a.build.callAll(
         aten::_scaled_dot_product_flash_attention_for_cpu_backward,
         {a.gradient(), query, key, value, Value(made[0]), Value(made[1]), p,
          causal, mask, scale},
-        ofOperands()));
+        ofOperands(rowsFirst)));
     return true;
   }
 
@@ -82,7 +82,7 @@ private:
     give(a.build.callAll(names::efficient_attention_backward,
                          {a.gradient(), query, key, value, mask, Value(made[0]),
                           Value(made[1]), Value(made[2]), p, causal, scale},
-                         ofOperands()));
+                         ofOperands(rowsFirst)));
     return true;
   }
 
@@ -102,7 +102,7 @@ private:
              {query, key, value, forward.none(), forward.boolean(true), p,
               causal, scale},
              {rowMajorType(sizes, forward.getBuilder().getF32Type())});
-    SmallVector<Type> types = ofOperands();
+    SmallVector<Type> types = ofOperands(rowsFirst);
     types.push_back(number()); // of the mask: there is none
     Attribute wanted =
         a.build.list({a.build.boolean(a.wants(0u)), a.build.boolean(a.wants(1)),
@@ -138,7 +138,7 @@ private:
                           Value(made[1]), Value(made[4]), Value(made[5]), mask,
                           a.build.none(), a.build.none(), length(query),
                           length(key), p, causal, scale},
-                         ofOperands()));
+                         ofOperands(like)));
     return true;
   }
 
@@ -178,11 +178,35 @@ private:
   Type number() {
     return RankedTensorType::get({}, forward.getBuilder().getI64Type());
   }
-  SmallVector<Type> ofOperands() {
+  /// The layouts of the gradients as the kernels leave them: others would be
+  /// copied behind each call.
+  SmallVector<Type>
+  ofOperands(RankedTensorType (*layout)(RankedTensorType operand)) {
     SmallVector<Type> types;
     for (Value operand : {query, key, value})
-      types.push_back(gradientTypeOf(typeOf(operand)));
+      types.push_back(layout(typeOf(operand)));
     return types;
+  }
+  /// The heads of a row lie beside each other: the sizes name heads, then rows.
+  static RankedTensorType rowsFirst(SmallVector<Size> sizes, Type elements) {
+    std::swap(sizes[1], sizes[2]);
+    SmallVector<Size> strides = tssa::getRowMajorStrides(sizes);
+    std::swap(sizes[1], sizes[2]);
+    std::swap(strides[1], strides[2]);
+    return tssa::getSymbolicType(sizes, strides, elements);
+  }
+  static RankedTensorType rowsFirst(RankedTensorType operand) {
+    return rowsFirst(tssa::getSizes(operand), operand.getElementType());
+  }
+  /// As ATen's `empty_like`: the operand's dimensions in their order in memory,
+  /// without gaps.
+  static RankedTensorType like(RankedTensorType operand) {
+    SmallVector<int64_t> strides = tssa::getStrides(operand);
+    bool rowsLieOutside = !ShapedType::isDynamic(strides[1]) &&
+                          (ShapedType::isDynamic(strides[2]) ||
+                           strides[1] < strides[2]);
+    return !tssa::isDense(operand) && rowsLieOutside ? rowsFirst(operand)
+                                                     : gradientTypeOf(operand);
   }
   void give(ValueRange gradients) {
     for (unsigned i = 0; i < 3; ++i)

@@ -56,6 +56,8 @@ def : Overwrites<1, All<["rrelu_with_noise", "rrelu_with_noise_",
 
 def : AddressesStorage<All<["as_strided", "as_strided_", "as_strided_copy",
                             "as_strided_scatter"]>.Of>;
+foreach name = ["mm", "addmm", "bmm", "baddbmm", "_addmm_activation"] in
+  def : DestinationForm<"aten::" # name # ".out", One<[name]>.Of>;
 def : ReplacesStorage<All<["set_", "set_data"]>.Of>;
 
 def : ViewRule<"Alias", All<["alias", "detach"]>.Of>;

@@ -284,6 +284,10 @@ class WritesUnsaid<list<string> operators> : Flag<operators>;
 /// A composite whose C++ code reads what an operand holds, past the dispatcher:
 /// its parts have those numbers as constants. It blocks capture.
 class ReadsDataUnsaid<list<string> operators> : Flag<operators>;
+/// `form` computes the same into its last argument, a tensor of the result's
+/// type, and makes nothing on the way.
+class DestinationForm<string form, list<string> operators>
+    : Text<form, operators>;
 /// Gives the first operand another storage.
 class ReplacesStorage<list<string> operators> : Flag<operators>;
 /// The tensor becomes a view of what it was, in place; `view` is that view.

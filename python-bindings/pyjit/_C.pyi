@@ -513,6 +513,11 @@ def call_disabled(function: Callable, args: tuple, kwargs: dict, /) -> Any:
 def measure_host(on: bool, /) -> None:
     """Whether hits note what they take beside the launch."""
 
+def relaid_results() -> dict[str, int]:
+    """By overload (``aten::mm``): how many results of vendor calls were copied so far because their strides were not
+    those that a program is compiled for. A rule that says what the call returns is wrong then: right answers, at a
+    cost."""
+
 def iterator_position(iterator: object) -> tuple | None:
     """Of an iterator over a container: its type's name, where it stands, and the container's length; of
     ``enumerate`` and ``zip``: name, position, and those of the iterators in it. None for other objects."""

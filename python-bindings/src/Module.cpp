@@ -19,6 +19,7 @@
 #include "capture/interpreter/DefaultDevice.h"
 
 #include "pyjit-c/Compiler.h"
+#include "pyjit-rt/RelaidResults.h"
 
 #include <cstring>
 #include <optional>
@@ -296,6 +297,19 @@ PyObject *measureHost(PyObject *, PyObject *on) {
   Py_RETURN_NONE;
 }
 
+PyObject *relaidResults(PyObject *, PyObject *) {
+  Reference counts = Reference::steal(PyDict_New());
+  if (!counts)
+    return nullptr;
+  for (const auto &[overload, count] : rt::relaidResults()) {
+    Reference number = Reference::steal(PyLong_FromUnsignedLongLong(count));
+    if (!number ||
+        PyDict_SetItemString(counts.get(), overload.c_str(), number.get()))
+      return nullptr;
+  }
+  return counts.release();
+}
+
 PyCFunction method(PyCFunctionWithKeywords function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
@@ -342,6 +356,10 @@ PyMethodDef methods[] = {
      "call_disabled(function, args, kwargs): calls it; no capture goes past."},
     {"measure_host", measureHost, METH_O,
      "measure_host(on): whether hits note what they take beside the launch."},
+    {"relaid_results", relaidResults, METH_NOARGS,
+     "relaid_results(): by overload, how many results of vendor calls were "
+     "copied so far because their strides were not those that a program is "
+     "compiled for."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT,

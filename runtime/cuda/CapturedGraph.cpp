@@ -285,6 +285,16 @@ bool CapturedGraph::isRenewed(GraphNode node) const {
   return has(kernels) || has(copies);
 }
 
+void CapturedGraph::dropRenewed(std::vector<OperandWord> &words) const {
+  std::vector<GraphNode> nodes;
+  check(*driver, driver->getNodes(graph, &nodes), "nodes of a graph");
+  words.erase(std::remove_if(words.begin(), words.end(),
+                             [&](const OperandWord &word) {
+                               return isRenewed(nodes.at(word.node));
+                             }),
+              words.end());
+}
+
 bool CapturedGraph::patch(const std::vector<OperandWord> &words,
                           const std::vector<PatchedOperand> &proved,
                           void *const *buffers, std::string &reason) {
@@ -317,6 +327,14 @@ bool CapturedGraph::patch(const std::vector<OperandWord> &words,
     }
     made.back().words.push_back({word.offset, operand.slot, word.addend});
   }
+  for (CopyNode &copy : copies)
+    for (const PatchedOperand &operand : proved)
+      if (copy.source.slot == int32_t(operand.slot)) {
+        copy.params.source =
+            asAddress(buffers[operand.slot]) + copy.source.offset;
+        checkCopy(*driver, driver->setCopyParams(copy.node, copy.params),
+                  copy.params);
+      }
   libraries = std::move(made);
   copies.insert(copies.end(), madeCopies.begin(), madeCopies.end());
   operands = proved;

@@ -98,9 +98,13 @@ private:
       if (tag == ArgTag::None)
         continue;
       ++at;
-      if (tag == ArgTag::Tensor || tag == ArgTag::WrappedSlot ||
-          tag == ArgTag::NumberSlot)
-        read(uint32_t(ints[at]));
+      if (tag != ArgTag::Tensor && tag != ArgTag::WrappedSlot &&
+          tag != ArgTag::NumberSlot)
+        continue;
+      if (uint32_t slot = ints[at]; known[slot])
+        read(slot);
+      else // a call that writes where it is told
+        written.push_back(slot);
     }
   }
 

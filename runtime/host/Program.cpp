@@ -56,3 +56,14 @@ bool Program::load(std::vector<uint64_t> words, size_t size,
   charPool = at;
   return validate(*this, error);
 }
+
+uint32_t pyjit::rt::wholeSlot(const Program &program, uint32_t slot) {
+  for (uint32_t i = program.header().steps; i-- > 0;)
+    if (const Step &step = program.steps()[i];
+        step.kind == StepKind::View && step.a == slot) {
+      if (program.ints()[step.c])
+        return slot;
+      slot = step.b;
+    }
+  return slot;
+}

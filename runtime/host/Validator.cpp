@@ -354,7 +354,8 @@ bool Validator::checkSteps() {
     if (steps[i].kind == StepKind::Copy && steps[i].flags & kStepPatchable &&
         !isPatchable(program, i))
       return fail("step " + std::to_string(i) +
-                  ": others than vendor calls meet the copy");
+                  ": others than vendor calls meet the copy, or others than "
+                  "its graph");
   return true;
 }
 

@@ -19,9 +19,10 @@ inline constexpr unsigned kMaxExpressionDepth = 64;
 /// false and says in `error` what does not hold.
 bool validate(const Program &program, std::string &error);
 
-/// Whether vendor calls alone meet the target of Copy step `index`, and no
-/// copy in the rest of its graph writes its source: then the calls may read the
-/// source itself.
+/// Whether leaving Copy step `index` out makes no difference where the launches
+/// of its graph use the external buffer instead of what stands in for it: vendor
+/// calls alone meet the target, and no copy in the rest of the graph writes the
+/// source; or the target is an output, and its graph alone meets the source.
 bool isPatchable(const Program &program, uint32_t index);
 
 } // namespace pyjit::rt

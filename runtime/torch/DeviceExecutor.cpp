@@ -151,6 +151,10 @@ void DeviceExecutor::findGraphs() {
   standsFor.assign(program.numSlots(), -1);
   std::vector<bool> listed(program.numSlots()), touched(program.numSlots());
   int32_t current = -1;
+  for (uint32_t i = 0; i < program.numSteps(); ++i)
+    if (const Step &step = program.steps()[i];
+        step.kind == StepKind::Copy && step.flags & kStepPatchable)
+      standsFor[patchable(i).own] = i;
   auto touch = [&](int64_t slot) {
     if (origins[slot].slot >= 0)
       touched[origins[slot].slot] = true;
@@ -208,10 +212,8 @@ void DeviceExecutor::findGraphs() {
     case StepKind::Copy:
       read(step.a);
       touch(step.b);
-      if (step.flags & kStepPatchable) {
+      if (step.flags & kStepPatchable)
         graphInfos[current].patchable.push_back(i);
-        standsFor[step.b] = i;
-      }
       break;
     case StepKind::HostValue:
       read(step.a);
@@ -260,13 +262,20 @@ void DeviceExecutor::findTensors() {
       asTensor[i] = true;
 }
 
+DeviceExecutor::Patchable DeviceExecutor::patchable(uint32_t copy) const {
+  const Step &step = program.steps()[copy];
+  if (program.slots()[step.b].kind == SlotKind::Fresh)
+    return {step.b, wholeSlot(program, step.a), true};
+  return {step.a, step.b, false};
+}
+
 /// Programs of several sizes mix their buffers: there is nothing behind them.
 void DeviceExecutor::findStaging() {
   staged.assign(program.numSlots(), false);
   for (uint32_t i = 0; i < program.numSteps(); ++i)
     if (const Step &step = program.steps()[i];
         step.kind == StepKind::Copy && step.flags & kStepPatchable)
-      staged[step.b] = true;
+      staged[patchable(i).own] = true;
   uint64_t others = 0;
   stagingBegin = program.header().arenaBytes;
   for (uint32_t i = 0; i < program.numSlots(); ++i)
@@ -594,12 +603,11 @@ bool DeviceExecutor::execute(Instance &instance, Variant variant,
   for (uint32_t i = 0; i < program.numSteps();) {
     if (program.steps()[i].kind == StepKind::GraphBegin) {
       uint32_t number = graph++;
-      if (variant == Variant::Plain) {
-        ++i;
-        continue;
-      }
-      Captured *graph = tryGraph(number, variant, instance, stream);
+      Captured *graph = variant == Variant::Plain
+                            ? nullptr
+                            : tryGraph(number, variant, instance, stream);
       if (!graph) { // its launches one by one
+        showResults(graphInfos[number], instance);
         ++i;
         continue;
       }
@@ -685,7 +693,8 @@ void DeviceExecutor::step(uint32_t index, Instance &instance,
     return;
   case StepKind::Copy: {
     if (step.flags & kStepPatchable) {
-      instance.values[step.b] = instance.values[step.a];
+      if (!patchable(index).isResult) // see `showResults`
+        instance.values[step.b] = instance.values[step.a];
       return;
     }
     void *target = instance.buffers[step.b], *source = instance.buffers[step.a];

@@ -100,7 +100,13 @@ private:
     size_t next = 0;
     at::Tensor take(uint64_t bytes);
   };
-  /// Addresses that vendor calls see instead of a patchable copy's source.
+  /// What a patchable copy is about: the external memory, and the program's own
+  /// that stands in for it.
+  struct Patchable {
+    uint32_t external, own; ///< slots
+    bool isResult;          ///< `own` is written, and `external` an output
+  };
+  /// Addresses that a graph sees instead of a patchable copy's external memory.
   struct StandIn {
     uint32_t copy; ///< step
     cuda::DevicePtr address;
@@ -164,6 +170,7 @@ private:
   void findGraphs();
   void findTensors();
   void findStaging();
+  Patchable patchable(uint32_t copy) const;
 
   /// Where a run leaves what it makes.
   struct Results {
@@ -220,14 +227,19 @@ private:
                                   Instance &instance);
   using NodeRange = std::optional<std::pair<int64_t, int64_t>>;
   std::vector<NodeRange> nodesOfCalls(const Captured &captured);
-  std::set<uint32_t> copiesReadBy(uint32_t step) const;
+  std::set<uint32_t> copiesUsedBy(uint32_t step) const;
   bool everyCallShows(Proof &proof, const Captured &captured);
   bool leaveOut(Proof &proof, const GraphInfo &info, Instance &instance);
   void keepDearCopies(Proof &proof);
   void stageCopies(const Captured &captured, const GraphInfo &info,
                    Instance &instance);
-  bool readInPlace(Captured &captured, uint32_t step, Variant variant,
+  bool usesInPlace(Captured &captured, uint32_t step, Variant variant,
                    Instance &instance);
+  at::Tensor placeInGraph(const Captured &captured, uint32_t copy,
+                          Variant variant) const;
+  void placeResults(const Captured &captured, const GraphInfo &info,
+                    Variant variant, Instance &instance) const;
+  void showResults(const GraphInfo &info, Instance &instance) const;
   CapturePool &beginVendorCalls(Captured &captured, bool vendorCalls,
                                 const Instance &instance,
                                 CapturePool *sharing = nullptr);
@@ -249,8 +261,8 @@ private:
   bool renew(Captured &captured, Instance &instance, std::string &reason);
   void replay(Captured &captured, const GraphInfo &info, Instance &instance,
               cuda::Stream stream);
-  cuda::Address addressOf(uint32_t slot, Variant variant,
-                          const Instance &instance) const;
+  cuda::Address addressOf(const Captured &captured, uint32_t slot,
+                          Variant variant, const Instance &instance) const;
   bool isMoving(uint32_t slot) const;
   Origin tableEntry(uint32_t slot) const;
 
@@ -281,8 +293,8 @@ private:
   std::unique_ptr<cuda::LoadedCode> callCode; // simulated devices
   std::vector<cuda::LoadedKernel> callKernels;
   std::vector<bool> ran; // by step: vendor calls
-  /// Targets of patchable copies, by slot, where these lie behind all others in
-  /// the arena; else empty. And where they begin.
+  /// What patchable copies have of the program's own, by slot, where it lies
+  /// behind all others in the arena; else empty. And where it begins.
   std::vector<bool> staged;
   uint64_t stagingBegin = 0;
   bool decides = false; // has loops or branches

@@ -23,8 +23,16 @@ bool DeviceExecutor::isMoving(uint32_t slot) const {
 
 /// A view of what moves is a place in that memory, whoever made the view: one
 /// that stands in front of the graph shows where the memory is in this call.
-cuda::Address DeviceExecutor::addressOf(uint32_t slot, Variant variant,
+cuda::Address DeviceExecutor::addressOf(const Captured &captured, uint32_t slot,
+                                        Variant variant,
                                         const Instance &instance) const {
+  // What a call writes for the caller, and other launches read.
+  for (const StandIn &standIn : captured.standIns)
+    if (auto [external, own, isResult] = patchable(standIn.copy);
+        isResult && standsFor[slot] == int32_t(standIn.copy))
+      return {cuda::asAddress(instance.buffers[slot]), int32_t(external),
+              int64_t(cuda::asAddress(instance.buffers[slot]) -
+                      standIn.address)};
   // What differs with the sizes stands in the slot's own buffer: a place, or a
   // number.
   bool number = sizesNow && program.slots()[slot].flags & kSlotValue;
@@ -162,6 +170,7 @@ DeviceExecutor::make(uint32_t number, Variant variant, Instance &instance) {
     TorchDevice::StreamScope current(*device, captureStream);
     if (info.conditional) {
       stageCopies(*captured, info, instance);
+      placeResults(*captured, info, variant, instance);
       captured->graph.beginNodes();
       addSteps(*captured, info, variant, instance);
       captured->graph.finishNodes();
@@ -195,6 +204,7 @@ void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
                              Variant variant, Instance &instance,
                              CapturePool *sharing) {
   stageCopies(captured, info, instance);
+  placeResults(captured, info, variant, instance);
   CapturePool &pool =
       beginVendorCalls(captured, info.vendorCalls, instance, sharing);
   cuda::Graph graph = nullptr;
@@ -305,10 +315,10 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
     }
     case StepKind::Copy:
       if (step.flags & kStepPatchable &&
-          readInPlace(captured, i, variant, instance))
+          usesInPlace(captured, i, variant, instance))
         break;
-      captured.graph.addCopy(addressOf(step.b, variant, instance),
-                             addressOf(step.a, variant, instance),
+      captured.graph.addCopy(addressOf(captured, step.b, variant, instance),
+                             addressOf(captured, step.a, variant, instance),
                              slots[step.a].bytes, captureStream,
                              sizesNow && shared->dependence->ofSlot(step.a));
       break;
@@ -362,7 +372,7 @@ void DeviceExecutor::captureKernel(Captured &captured, const Step &step,
   std::vector<cuda::Address> params;
   for (uint32_t k = 0; k < step.c; ++k) {
     if (!indirect || !(words[step.c + 1] >> k & 1)) {
-      params.push_back(addressOf(words[k], variant, instance));
+      params.push_back(addressOf(captured, words[k], variant, instance));
       continue;
     }
     auto entry = std::find(captured.entries.begin(), captured.entries.end(),

@@ -1,14 +1,15 @@
-//===- DevicePatches.cpp - Vendor calls that read what moves --------------===//
+//===- DevicePatches.cpp - Vendor calls that use what moves ---------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A vendor call inside a graph reads a copy of an external buffer, because
 // nobody says where in its nodes it keeps an operand's address. Here that is
-// found out, and then the copy is not needed: the graph is captured three times
+// found out, and then the copy is not needed, nor the one of a result that such
+// a call writes where it is told: the graph is captured three times
 // with the operands at other addresses and everything else in its place, and
 // once more with nothing moved, which shows what differs by itself
 // (pyjit-rt/cuda/Differential.h). Every other byte that differs has to be part
-// of an address, and every call has to show each of its operands. Calls of an
-// operator that does not do so go on reading copies, with the reason.
+// of an address, and every call has to show each of its operands. Calls that do
+// not do so go on reading copies, with the reason.
 //
 // Nothing runs while a GPU's stream is captured, so the operands need addresses
 // but no contents. These are as far apart as addresses can be: each bit of an
@@ -122,59 +123,97 @@ struct DeviceExecutor::Proof {
   std::vector<cuda::PatchedOperand> patched;
   std::vector<cuda::OperandWord> words;
   std::string reason; ///< why not, or why not all
-  /// The vendor call, a step, that the reason is about.
+  /// The vendor call, a step, that the reason is about: of its operator.
   std::optional<uint32_t> blamed;
+  /// Those that hide an operand, or do not read it (the weight of a convolution
+  /// of which only the weight's gradient is asked for).
+  std::vector<uint32_t> hiding;
 };
 
-/// A vendor call that reads a copy in some variants reads the source itself:
-/// what was made of it for this variant, or a stand-in. False: the copy is
-/// made.
-bool DeviceExecutor::readInPlace(Captured &captured, uint32_t index,
-                                 Variant variant, Instance &instance) {
-  const Step &step = program.steps()[index];
-  at::Tensor &target = instance.values[step.b];
-  target = instance.slots[step.b];
+/// What a graph uses instead of the copy's stand-in of the program's own: a copy
+/// of the external memory that this variant has, or addresses to be patched.
+/// Undefined: nothing.
+at::Tensor DeviceExecutor::placeInGraph(const Captured &captured,
+                                        uint32_t copy, Variant variant) const {
+  auto [external, own, isResult] = patchable(copy);
+  auto show = [&, own = own](void *data) {
+    return makeTensorAt(program.slots()[own], data, device->device());
+  };
   if (variant == Variant::Copy) {
-    for (auto &[slot, copy] : captured.copies)
-      if (slot == step.a) {
-        target = copy;
-        return true;
-      }
-    return false;
+    for (auto &[slot, tensor] : captured.copies)
+      if (slot == external)
+        return show(const_cast<void *>(tensor.const_data_ptr()));
+    return {};
   }
-  for (const StandIn &standIn : captured.standIns) {
-    if (standIn.copy != index)
+  for (const StandIn &standIn : captured.standIns)
+    if (standIn.copy == copy)
+      return show(reinterpret_cast<void *>(standIn.address));
+  return {};
+}
+
+/// A graph that uses a copy's external memory itself, in some variants: there
+/// is nothing to copy. False: the copy is made.
+bool DeviceExecutor::usesInPlace(Captured &captured, uint32_t index,
+                                 Variant variant, Instance &instance) {
+  auto [external, own, isResult] = patchable(index);
+  at::Tensor placed = placeInGraph(captured, index, variant);
+  if (!isResult)
+    instance.values[own] = placed.defined() ? placed : instance.slots[own];
+  return placed.defined();
+}
+
+/// Where the graph's calls write what a copy hands out behind them.
+void DeviceExecutor::placeResults(const Captured &captured,
+                                  const GraphInfo &info, Variant variant,
+                                  Instance &instance) const {
+  for (uint32_t index : info.patchable) {
+    auto [external, own, isResult] = patchable(index);
+    if (!isResult)
       continue;
-    void *data = reinterpret_cast<void *>(standIn.address);
-    target = makeTensorAt(program.slots()[step.b], data, device->device());
-    return true;
+    at::Tensor placed = placeInGraph(captured, index, variant);
+    instance.values[own] = placed.defined() ? placed : instance.slots[own];
+    instance.buffers[own] =
+        const_cast<void *>(instance.values[own].const_data_ptr());
   }
-  return false;
+}
+
+/// Launches one by one write outputs where they are.
+void DeviceExecutor::showResults(const GraphInfo &info,
+                                 Instance &instance) const {
+  for (uint32_t index : info.patchable) {
+    auto [external, own, isResult] = patchable(index);
+    if (!isResult)
+      continue;
+    instance.buffers[own] = instance.buffers[external];
+    instance.values[own] = makeTensorAt(
+        program.slots()[own], instance.buffers[own], device->device());
+  }
 }
 
 /// Memory for the patchable copies that this graph makes all the same: for each
 /// its own, or for all of them as they were planned, whichever is less.
 void DeviceExecutor::stageCopies(const Captured &captured,
                                  const GraphInfo &info, Instance &instance) {
-  auto isReadInPlace = [&](uint32_t index) {
-    uint32_t source = program.steps()[index].a;
-    auto own = [&](auto &copy) { return copy.first == source; };
+  auto isUsedInPlace = [&](uint32_t index) {
+    uint32_t external = patchable(index).external;
+    auto copied = [&](auto &copy) { return copy.first == external; };
     auto standsIn = [&](auto &standIn) { return standIn.copy == index; };
-    return std::any_of(captured.copies.begin(), captured.copies.end(), own) ||
+    return std::any_of(captured.copies.begin(), captured.copies.end(),
+                       copied) ||
            std::any_of(captured.standIns.begin(), captured.standIns.end(),
                        standsIn);
   };
   std::vector<uint32_t> needed, all;
   uint64_t bytes = 0, planned = program.header().arenaBytes - stagingBegin;
   for (uint32_t index : info.patchable) {
-    uint32_t target = program.steps()[index].b;
-    if (instance.slots[target].defined())
+    uint32_t own = patchable(index).own;
+    if (instance.slots[own].defined())
       continue;
-    all.push_back(target);
-    if (isReadInPlace(index))
+    all.push_back(own);
+    if (isUsedInPlace(index))
       continue;
-    needed.push_back(target);
-    bytes += program.slots()[target].bytes;
+    needed.push_back(own);
+    bytes += program.slots()[own].bytes;
   }
   if (needed.empty())
     return;
@@ -218,8 +257,8 @@ DeviceExecutor::nodesOfCalls(const Captured &captured) {
   return found;
 }
 
-/// The copies that a vendor call reads.
-std::set<uint32_t> DeviceExecutor::copiesReadBy(uint32_t step) const {
+/// The patchable copies whose stand-ins a vendor call reads, or writes.
+std::set<uint32_t> DeviceExecutor::copiesUsedBy(uint32_t step) const {
   std::set<uint32_t> read;
   for (const TensorArgument &argument : calls[callOfStep[step]].tensors)
     for (int64_t slot : argument.slots)
@@ -233,10 +272,11 @@ std::set<uint32_t> DeviceExecutor::copiesReadBy(uint32_t step) const {
 /// would show nowhere.
 bool DeviceExecutor::everyCallShows(Proof &proof, const Captured &captured) {
   std::vector<bool> known(proof.words.size());
+  proof.hiding.clear();
   auto ranges = nodesOfCalls(captured);
   for (size_t number = 0; number < ranges.size(); ++number) {
     uint32_t step = captured.callNodes[number].step;
-    std::set<uint32_t> read = copiesReadBy(step);
+    std::set<uint32_t> read = copiesUsedBy(step);
     auto refuse = [&](const std::string &why) {
       proof.reason = program.string(program.steps()[step].a) + why;
       proof.blamed = step;
@@ -253,12 +293,20 @@ bool DeviceExecutor::everyCallShows(Proof &proof, const Captured &captured) {
       }
     for (uint32_t i = 0; i < proof.copies.size(); ++i) {
       bool reads = read.count(proof.copies[i]);
+      if (!reads && shown.count(i))
+        return refuse(" shows the address of what is no operand");
       // One without nodes reads nothing.
-      if (reads != bool(shown.count(i)) && !(reads && last < first))
-        return refuse(reads ? " shows an operand's address in none of its nodes"
-                            : " shows the address of what is no operand");
+      if (reads && !shown.count(i) && last >= first) {
+        proof.reason = program.string(program.steps()[step].a) +
+                       std::string(" shows an operand's address in none of its "
+                                   "nodes");
+        proof.hiding.push_back(step);
+        break;
+      }
     }
   }
+  if (!proof.hiding.empty())
+    return false;
   if (std::find(known.begin(), known.end(), false) != known.end()) {
     proof.reason = "a node of no vendor call shows an operand's address";
     return false;
@@ -266,17 +314,19 @@ bool DeviceExecutor::everyCallShows(Proof &proof, const Captured &captured) {
   return true;
 }
 
-/// Lets all calls of the operator that the reason is about read copies. False:
-/// nothing is known of one, or they do.
+/// Lets the calls that hide operands, or all of the operator that the reason is
+/// about, read copies. False: nothing is known of one, or they do.
 bool DeviceExecutor::leaveOut(Proof &proof, const GraphInfo &info,
                               Instance &instance) {
-  if (!proof.blamed)
-    return false;
-  std::string_view name = program.string(program.steps()[*proof.blamed].a);
-  for (uint32_t i = info.begin; i < info.end; ++i)
-    if (const Step &step = program.steps()[i];
-        step.kind == StepKind::Call && name == program.string(step.a))
-      instance.needed.merge(copiesReadBy(i));
+  for (uint32_t step : proof.hiding)
+    instance.needed.merge(copiesUsedBy(step));
+  if (proof.blamed) {
+    std::string_view name = program.string(program.steps()[*proof.blamed].a);
+    for (uint32_t i = info.begin; i < info.end; ++i)
+      if (const Step &step = program.steps()[i];
+          step.kind == StepKind::Call && name == program.string(step.a))
+        instance.needed.merge(copiesUsedBy(i));
+  }
   auto left = std::remove_if(
       proof.copies.begin(), proof.copies.end(),
       [&](uint32_t copy) { return instance.needed.count(copy) != 0; });
@@ -295,7 +345,8 @@ void DeviceExecutor::keepDearCopies(Proof &proof) {
     for (const cuda::OperandWord &word : proof.words)
       if (word.operand == i)
         nodes.insert(word.node);
-    uint64_t bytes = program.slots()[program.steps()[proof.copies[i]].a].bytes;
+    uint64_t bytes =
+        program.slots()[patchable(proof.copies[i]).external].bytes;
     if (kUpdate * nodes.size() <= kCopy + bytes / kBytesPerSecond)
       kept.push_back(proof.copies[i]);
     else
@@ -315,7 +366,7 @@ DeviceExecutor::prove(Proof &proof, Captured &plain, const GraphInfo &info,
   std::vector<std::unique_ptr<Places>> places;
   std::vector<cuda::MovedOperand> operands;
   for (uint32_t copy : proof.copies) {
-    uint32_t slot = program.steps()[copy].a;
+    uint32_t slot = patchable(copy).external;
     uint64_t bytes = program.slots()[slot].bytes;
     // Operands are neighbours as a rule, or one tensor. Their places are not.
     constexpr unsigned kApart = 33;
@@ -362,6 +413,7 @@ DeviceExecutor::prove(Proof &proof, Captured &plain, const GraphInfo &info,
   }
   cuda::Unexplained why;
   proof.blamed.reset();
+  proof.hiding.clear();
   if (!cuda::findOperandWords(driver, graphs, control->graph.handle(), operands,
                               proof.words, why)) {
     proof.reason = why.reason;
@@ -372,11 +424,13 @@ DeviceExecutor::prove(Proof &proof, Captured &plain, const GraphInfo &info,
         proof.blamed = captured[2]->callNodes[i].step;
     return nullptr;
   }
+  // Launches of our own are renewed by what they were given.
+  captured[2]->graph.dropRenewed(proof.words);
   if (!everyCallShows(proof, *captured[2]))
     return nullptr;
   proof.patched.clear();
   for (size_t i = 0; i < proof.copies.size(); ++i)
-    proof.patched.push_back({program.steps()[proof.copies[i]].a,
+    proof.patched.push_back({patchable(proof.copies[i]).external,
                              places[i]->address[2], places[i]->varied(),
                              uint32_t(align)});
   return std::move(captured[2]);
@@ -392,9 +446,9 @@ DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,
     return nullptr;
   Proof proof;
   for (uint32_t copy : info.patchable)
-    if (uint32_t slot = program.steps()[copy].a; program.slots()[slot].bytes &&
-                                                 isMoving(slot) &&
-                                                 !instance.needed.count(copy))
+    if (uint32_t slot = patchable(copy).external;
+        program.slots()[slot].bytes && isMoving(slot) &&
+        !instance.needed.count(copy))
       proof.copies.push_back(copy);
   auto refused = instance.refused.find(number);
   if (refused != instance.refused.end()) {

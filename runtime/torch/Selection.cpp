@@ -123,7 +123,7 @@ std::string DeviceExecutor::report() const {
               std::to_string(captured->graph.numRenewedNodes()) +
               " in the last call\n";
       if (size_t count = captured->graph.numPatchedOperands())
-        text += "  operands of vendor calls patched in place: " +
+        text += "  operands and results of vendor calls patched in place: " +
                 std::to_string(count) + "\n";
       if (!captured->keptCopies.empty())
         text += "  vendor calls read copies: " + captured->keptCopies + "\n";

@@ -4,6 +4,7 @@
 #include "pyjit-rt/TorchExecutor.h"
 
 #include "pyjit-rt/Generators.h"
+#include "pyjit-rt/RelaidResults.h"
 
 #include "DeviceExecutor.h"
 #include "Parallel.h"
@@ -648,6 +649,10 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
       if (sameMemory(value, strides(slot))) {
         value = makeView(slot, result, 0);
       } else {
+        const c10::OperatorName &name = plan.op.operator_name();
+        noteRelaidResult(name.overload_name.empty()
+                             ? name.name
+                             : name.name + "." + name.overload_name);
         value = at::empty_strided(
             sizes(slot), strides(slot),
             result.options().dtype(static_cast<c10::ScalarType>(slot.dtype)));

@@ -49,7 +49,7 @@ _OUTSIDE = {
     "memoryview open print quit vars __import__ __build_class__ setattr aiter anext super dir hash",
     "calendar": "different_locale main prcal prmonth prweek pryear",
     "json": "dump load",
-    "random": "SystemRandom Random seed vonmisesvariate",
+    "random": "SystemRandom Random seed",
     "posixpath": "abspath realpath expanduser expandvars relpath",
     "dataclasses": "dataclass make_dataclass",
     "types": "CodeType FunctionType ModuleType new_class prepare_class CellType coroutine",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Vendor calls that read what moves where it is, on a GPU."""
+"""Vendor calls that read, and write, what moves where it is, on a GPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_cases(name: str, dtype: torch.dtype, launch: str) -> None:
     print(name, dtype, launch, text[text.find("launch:") :], sep="\n")
 
 
-@pytest.mark.parametrize("name", ["addmm", "bmm", "kernels_too", "output_read"])
+@pytest.mark.parametrize("name", ["addmm", "bmm", "kernels_too", "output_read", "result", "results"])
 def test_matmuls_are_patched(name: str) -> None:
     """Words of cuBLAS' nodes were found when this was planned; so they have to be."""
     f, make, operands = patched_cases.CASES[name]("cuda", torch.float16)
@@ -41,6 +41,28 @@ def test_matmuls_are_patched(name: str) -> None:
     patched_cases.check(fast, f, make, **TOLERANCE[torch.float16])
     text = patched_cases.report(fast, make())
     assert patched(text) == operands, text
+
+
+def test_calls_that_read_less_than_they_are_given() -> None:
+    """Of a convolution of which the weight's gradient alone is asked for nobody reads the weight: its call reads copies,
+    and the others, of the same operator, do not."""
+    x, w = torch.randn(4, 8, 16, 16), torch.randn(16, 8, 3, 3)
+    y, v = torch.randn(4, 16, 14, 14), torch.randn(16, 16, 3, 3)
+
+    def f(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x, w, y, v, g, h = given
+        backward = torch.ops.aten.convolution_backward
+        about = (None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+        _, first, _ = backward(g, x, w, *about, [False, True, False])
+        second, third, _ = backward(h, y, v, *about, [True, True, False])
+        return first * 2, second * 2, third * 2
+
+    fast = compiled(f, "update")
+    shapes = (x, w, y, v, torch.empty(4, 16, 14, 14), torch.empty(4, 16, 12, 12))
+    for _ in range(8):
+        given = [torch.randn(t.shape, device="cuda").half() for t in shapes]
+        torch.testing.assert_close(fast(*given), f(*given), rtol=2e-2, atol=2e-1)
+    assert patched(patched_cases.report(fast, tuple(given))) == 3
 
 
 def test_addresses_all_over_the_memory() -> None:

@@ -68,6 +68,20 @@ Value pyjit::cudagraph::getRoot(Value buffer) {
   return buffer;
 }
 
+bool pyjit::cudagraph::isWhole(Value buffer) {
+  Value root = getRoot(buffer);
+  if (root == buffer)
+    return true;
+  for (Value at = buffer; auto view = at.getDefiningOp<ViewOp>();
+       at = view.getSource())
+    if (view.getOffset() || view.getSymbolic())
+      return false;
+  auto shown = cast<BufferType>(buffer.getType()),
+       all = cast<BufferType>(root.getType());
+  return !shown.isSymbolic() && !all.isSymbolic() &&
+         shown.getBytes() == all.getBytes();
+}
+
 Value pyjit::cudagraph::getExternal(Value buffer) {
   Value root = getRoot(buffer);
   Operation *maker = root.getDefiningOp();
@@ -80,6 +94,16 @@ Value pyjit::cudagraph::getExternal(Value buffer) {
 bool pyjit::cudagraph::isMoving(Value external) {
   auto declared = external.getDefiningOp<ExternalOp>();
   return !declared || !declared.getStable();
+}
+
+bool CopyOp::isOfResult() {
+  auto output = getTarget().getDefiningOp<ExternalOp>();
+  return getPatchable() && output && output.getRole() == Role::output &&
+         getRoot(getSource()).getDefiningOp<BufferOp>();
+}
+
+Value CopyOp::getStandIn() {
+  return isOfResult() ? getRoot(getSource()) : getTarget();
 }
 
 #define GET_OP_CLASSES

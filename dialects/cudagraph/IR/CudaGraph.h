@@ -30,6 +30,8 @@ void registerCudaGraphDialect(mlir::DialectRegistry &registry);
 
 /// The buffer that a chain of views ends in.
 mlir::Value getRoot(mlir::Value buffer);
+/// Whether it shows all of the buffer that its chain of views ends in.
+bool isWhole(mlir::Value buffer);
 /// The external memory that `buffer` is a part of, or null: what the call
 /// brings along, or what a vendor call outside of graphs allocated, anew at
 /// each call.

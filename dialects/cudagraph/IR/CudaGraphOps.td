@@ -209,11 +209,13 @@ def CudaGraph_CopyOp : CudaGraph_Op<"copy"> {
     Copies the span of memory that the source's elements take. Between host and
     device too, but not inside a graph.
 
-    `patchable`: the target stands in for an external buffer that moves, in one
-    graph, and nobody but vendor calls of this graph reads it. Who launches the
-    graph may leave the copy out and let the calls read the source itself,
-    provided that each replay gives the nodes of these calls the source's
-    address; where that cannot be proved, the copy is made.
+    `patchable`: one of the two stands in for the other, an external buffer that
+    moves, in one graph. Who launches the graph may leave the copy out and let
+    the launches of the graph use the external buffer itself, provided that each
+    replay gives their nodes its address; where that cannot be proved, the copy
+    is made. Either the target is a buffer that nobody but vendor calls of this
+    graph reads; or the target is an output, and the source a buffer that a
+    vendor call of this graph writes whole and that nobody outside of it reads.
 
     ```mlir
     cudagraph.copy %y to %u : !cudagraph.buffer<tensor<8xf32>>, !cudagraph.buffer<tensor<8xf32>>
@@ -227,6 +229,12 @@ def CudaGraph_CopyOp : CudaGraph_Op<"copy"> {
     $source `to` $target (`patchable` $patchable^)? attr-dict `:` qualified(type($source)) `,` qualified(type($target))
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Patchable, and the source stands in for an output.
+    bool isOfResult();
+    /// The buffer of the program's own that stands in; patchable copies have one.
+    ::mlir::Value getStandIn();
+  }];
 }
 
 def CudaGraph_HostValueOp : CudaGraph_Op<"host_value"> {

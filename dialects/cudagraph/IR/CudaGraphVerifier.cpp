@@ -125,6 +125,10 @@ LogicalResult CopyOp::verify() {
     if (!isa<GraphOp>((*this)->getParentOp()))
       return emitOpError("is patchable, but stands in no graph, or in a body "
                          "in one");
+    if (isOfResult() && !isWhole(getSource()))
+      return emitOpError("is patchable, but its source is a part of a buffer");
+    if (isOfResult())
+      return verifySameTensor(*this, getSource(), getTarget());
     if (getExternal(getSource()) != getSource() || !isMoving(getSource()))
       return emitOpError("is patchable, but its source is no external buffer "
                          "that moves");
@@ -211,10 +215,54 @@ static SmallVector<Value> getWritten(Operation *op) {
   return written;
 }
 
+/// Leaving the copy out must make no difference: a call of its own block writes
+/// its source first, all others that know it stand behind that, in the same
+/// block, and none of these writes it, nor anybody else its target.
+static LogicalResult verifyPatchableResult(CopyOp copy) {
+  auto refuse = [&](const char *why, Operation *user) -> LogicalResult {
+    InFlightDiagnostic error = copy.emitOpError("is patchable, but its source ");
+    error << why;
+    error.attachNote(user->getLoc()) << "the other use";
+    return error;
+  };
+  Value standIn = copy.getStandIn();
+  SmallVector<Value> shown{standIn};
+  SmallVector<Operation *> readers;
+  Operation *writer = nullptr;
+  while (!shown.empty())
+    for (Operation *user : shown.pop_back_val().getUsers()) {
+      if (isa<ViewOp>(user)) {
+        shown.push_back(user->getResult(0));
+        continue;
+      }
+      bool writes = llvm::any_of(getWritten(user), [&](Value written) {
+        return getRoot(written) == standIn;
+      });
+      if (user->getBlock() != copy->getBlock())
+        return refuse("is known to others than its graph", user);
+      if (writes && (!isa<CallOp>(user) || (writer && writer != user)))
+        return refuse("is written by others than one vendor call", user);
+      if (writes)
+        writer = user;
+      else
+        readers.push_back(user);
+    }
+  for (Operation *reader : readers)
+    if (!writer || !writer->isBeforeInBlock(reader))
+      return refuse("is read in front of the vendor call that writes it",
+                    reader);
+  for (Operation *user : copy.getTarget().getUsers())
+    if (user != copy && user->getBlock() == copy->getBlock())
+      return refuse("stands in for what the graph knows", user);
+  return success();
+}
+
 /// Leaving the copy out must make no difference: calls behind it, in its own
 /// block, read its target and nobody else knows it, and its source stays as it
 /// is up to the graph's end.
 static LogicalResult verifyPatchable(CopyOp copy) {
+  if (copy.isOfResult())
+    return verifyPatchableResult(copy);
   SmallVector<Value> shown{copy.getTarget()};
   while (!shown.empty())
     for (Operation *user : shown.pop_back_val().getUsers()) {

@@ -4,6 +4,10 @@
 #include "dialects/cudagraph/Transforms/Passes.h"
 
 #include "pyjit/GraphPlan/Capture.h"
+#include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorFacts.h"
+
+#include "mlir/IR/Iterators.h"
 
 #include "llvm/ADT/SetVector.h"
 #include <functional>
@@ -188,16 +192,69 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     return last;
   }
 
+  using Launches = llvm::SmallPtrSet<Operation *, 16>;
+
+  /// Whether launches of the run, and what returns it, alone know a result.
+  static bool isKnownInside(Value result, const Launches &inside) {
+    return llvm::all_of(result.getUsers(), [&](Operation *user) {
+      if (isa<ViewOp>(user))
+        return isKnownInside(user->getResult(0), inside);
+      return isa<ReturnOp>(user) || inside.contains(user);
+    });
+  }
+
+  /// Lets a call write a buffer of the program's, where its operator can: a
+  /// buffer that may stand in for an output. Null where it cannot.
+  CallOp giveDestination(CallOp call, const Launches &inside) {
+    StringRef form =
+        operators::lookupFacts(call.getOverload()).destinationForm;
+    if (form.empty() || call.getMutates() || call.getNumResults() != 1 ||
+        !isKnownInside(call.getResult(0), inside))
+      return {};
+    OpBuilder builder(call);
+    auto type = cast<BufferType>(call.getResult(0).getType());
+    Value target =
+        BufferOp::create(builder, call.getLoc(), type, IntegerAttr());
+    SmallVector<Value> inputs(call.getInputs());
+    SmallVector<Attribute> args(call.getArgs().getValue());
+    inputs.push_back(target);
+    args.push_back(operators::getOperandPlaceholder(call.getContext()));
+    auto told = CallOp::create(
+        builder, call.getLoc(), TypeRange(), form, inputs,
+        builder.getArrayAttr(args),
+        builder.getDenseI64ArrayAttr(int64_t(inputs.size()) - 1));
+    call.getResult(0).replaceAllUsesWith(target);
+    call.erase();
+    return told;
+  }
+
   /// The caller gets memory of its own, not the graph's: copied as soon as it
-  /// is whole, so that the graph's is free for the calls behind. Returns the
+  /// is whole, so that the graph's is free for the calls behind; or not at all,
+  /// where the runtime finds out how a call writes the caller's. Returns the
   /// last op of the run, such copies included.
   Operation *copyReturned(Operation *last, ArrayRef<Operation *> run) {
     auto ret = cast<ReturnOp>(getOperation().getBlock().getTerminator());
-    llvm::SmallPtrSet<Operation *, 16> inside(run.begin(), run.end());
+    Launches inside(run.begin(), run.end());
+    DenseMap<Value, Operation *> told; // buffers, and the calls that write them
     for (OpOperand &operand : ret->getOpOperands()) {
-      Operation *maker = getRoot(operand.get()).getDefiningOp();
-      if (!inside.contains(maker) || !isa<CallOp>(maker))
-        continue;
+      Value root = getRoot(operand.get());
+      Operation *maker = told.lookup(root);
+      bool patchable = false;
+      if (!maker) {
+        maker = root.getDefiningOp();
+        if (!inside.contains(maker) || !isa<CallOp>(maker))
+          continue;
+        CallOp call = isWhole(operand.get()) && !lastWriter(maker)
+                          ? giveDestination(cast<CallOp>(maker), inside)
+                          : CallOp();
+        if (call) {
+          last = last == maker ? call : last;
+          inside.erase(maker);
+          inside.insert(call);
+          maker = told[getRoot(operand.get())] = call;
+          patchable = true;
+        }
+      }
       OpBuilder builder(&getOperation().getBlock().front());
       auto output = ExternalOp::create(
           builder, maker->getLoc(), cast<BufferType>(operand.get().getType()),
@@ -208,7 +265,8 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
       builder.setInsertionPointAfter(writer ? writer : maker);
       // A view of it may stand behind the run.
       Value shown = showAgain(builder, operand.get(), getRoot(operand.get()));
-      auto copy = CopyOp::create(builder, maker->getLoc(), shown, output);
+      auto copy =
+          CopyOp::create(builder, maker->getLoc(), shown, output, patchable);
       if (!later && last->isBeforeInBlock(copy))
         last = copy;
       operand.set(output);
@@ -347,6 +405,11 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     }
     for (SmallVector<Operation *> &run : runs)
       form(run);
+    // Of what was returned and has an output of its own now.
+    program.walk<WalkOrder::PostOrder, mlir::ReverseIterator>([](ViewOp view) {
+      if (view->use_empty())
+        view.erase();
+    });
   }
 };
 

@@ -49,7 +49,9 @@ def FormGraphsPass : Pass<"cudagraph-form-graphs", "::pyjit::cudagraph::ProgramO
     what a vendor call inside allocates and the caller gets is copied to an
     output of its own, so that no replay overwrites what a caller holds. Both
     copies stand where memory is needed for the shortest time: in front of the
-    first reader, and behind what made the result. A loop
+    first reader, and behind what made the result. Where the operator has a form
+    that writes where it is told (`DestinationForm` in the operator table), the
+    call becomes that, and the copy is patchable. A loop
     or branch whose body can be captured becomes a conditional node; its body
     reads copies of what moves, too, since no replay renews its nodes. Otherwise
     the host decides it.
@@ -81,9 +83,9 @@ def PlanMemoryPass : Pass<"cudagraph-plan-memory", "::pyjit::cudagraph::ProgramO
     overlap only where their lifetimes do not (greedy best fit by size, as in
     Pisarchyk and Lee, 2020, section 4.3), and inserts `cudagraph.release` after
     the last use of what a vendor call allocated. What one iteration of a loop may
-    leave for the next lives as long as the loop. Targets of patchable copies lie
-    behind all other buffers, and overlap among themselves alone: a replay that
-    reads the sources needs no memory for them.
+    leave for the next lives as long as the loop. What stands in for external buffers (patchable copies) lies
+    behind all other buffers, and overlaps among itself alone: a replay that uses
+    the external buffers needs no memory for it.
 
     ```mlir
     cudagraph.program @f on "cuda:0" {

@@ -3,6 +3,8 @@
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 namespace pyjit::cudagraph {
 #define GEN_PASS_DEF_PLANMEMORYPASS
 #include "dialects/cudagraph/Transforms/Passes.h.inc"
@@ -51,12 +53,14 @@ int64_t place(MutableArrayRef<Placed *> buffers) {
   return total;
 }
 
-/// Whether the buffer is the target of a patchable copy.
-bool isStaged(BufferOp buffer) {
-  return llvm::any_of(buffer->getUsers(), [&](Operation *user) {
-    auto copy = dyn_cast<CopyOp>(user);
-    return copy && copy.getPatchable() && copy.getTarget() == buffer;
+/// The buffers that stand in for external ones, by patchable copies.
+llvm::SmallDenseSet<Value> getStandIns(ProgramOp program) {
+  llvm::SmallDenseSet<Value> standIns;
+  program.walk([&](CopyOp copy) {
+    if (copy.getPatchable())
+      standIns.insert(copy.getStandIn());
   });
+  return standIns;
 }
 
 struct PlanMemory : cudagraph::impl::PlanMemoryPassBase<PlanMemory> {
@@ -90,11 +94,12 @@ struct PlanMemory : cudagraph::impl::PlanMemoryPassBase<PlanMemory> {
     }
     if (symbolic)
       return;
-    // Behind all others: a replay that reads the source does without, and the
-    // runtime without the memory.
+    // Behind all others: a replay that uses the external buffer does without,
+    // and the runtime without the memory.
+    llvm::SmallDenseSet<Value> standIns = getStandIns(program);
     SmallVector<Placed *> order, staged;
     for (auto [placed, op] : llvm::zip(used, owners))
-      (isStaged(op) ? staged : order).push_back(&placed);
+      (standIns.contains(op) ? staged : order).push_back(&placed);
     int64_t arena = place(order);
     for (Placed *placed : staged)
       placed->bytes = std::max(placed->bytes, kAlignment);

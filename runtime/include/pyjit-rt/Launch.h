@@ -173,7 +173,8 @@ enum class StepKind : uint16_t {
   /// host, the elements of `a` to their places in `b`, which has its sizes.
   /// kStepPatchable (in a graph, outside of loops and branches): `a` is
   /// external and vendor calls of the graph alone read `b`, so that they may
-  /// as well read `a` itself.
+  /// as well read `a` itself; or `b` is an output, and the graph alone knows
+  /// `a`, so that it may as well use `b`.
   Copy,
   /// Puts the one element of host slot `a` into slot `b`.
   HostValue,

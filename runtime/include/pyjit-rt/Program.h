@@ -83,6 +83,10 @@ private:
   const char *charPool = nullptr;
 };
 
+/// The slot whose memory `slot` shows from its beginning on: itself, where it
+/// is no view, or one of a place further on.
+uint32_t wholeSlot(const Program &program, uint32_t slot);
+
 } // namespace pyjit::rt
 
 #endif // PYJIT_RT_PROGRAM_H

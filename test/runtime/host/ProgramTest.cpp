@@ -326,6 +326,49 @@ TEST(Program, RefusesPatchableCopiesThatOthersMeet) {
   }
 }
 
+/// A graph whose one copy hands out what stands in for an output.
+Parts stagedResult() {
+  Parts parts = simple();
+  parts.header.variants = 1;
+  parts.header.arenaBytes = 32;
+  parts.slots.push_back({SlotKind::Arena, 6, 1, 0, 1, 0, 32});
+  parts.slots.push_back({SlotKind::View, 6, 1, 0, 1, 0, 32});
+  uint32_t zero = parts.ints.size();
+  parts.ints.push_back(0);
+  uint32_t operands = parts.ints.size();
+  parts.ints.insert(parts.ints.end(), {0, 2});
+  parts.steps = {{StepKind::GraphBegin, 0, 0, zero, 0},
+                 {StepKind::Kernel, 0, 0, operands, 2},
+                 {StepKind::View, 0, 3, 2, zero},
+                 {StepKind::Copy, kStepPatchable, 3, 1, 0},
+                 {StepKind::GraphEnd, 0, 0, 0, 0}};
+  return parts;
+}
+
+TEST(Program, RefusesPatchableResultsThatOthersMeet) {
+  EXPECT_EQ(failure(stagedResult().blob()), "");
+  struct {
+    const char *what;
+    void (*change)(Parts &);
+  } changes[] = {
+      {"the caller gets it", [](Parts &p) { p.ints[0] = 2; }},
+      {"no graph",
+       [](Parts &p) { p.steps[0] = p.steps[4] = p.steps[1]; }},
+      {"a part of it", [](Parts &p) { p.ints[p.steps[2].c] = 1; }},
+      {"of another size", [](Parts &p) { p.slots[2].bytes = 64; }},
+      {"written behind the graph",
+       [](Parts &p) { std::swap(p.steps[1], p.steps[4]); }},
+      {"the target is written, too",
+       [](Parts &p) { p.ints[p.steps[1].b] = 1; }},
+      {"an input's", [](Parts &p) { p.slots[2].kind = SlotKind::Input; }},
+  };
+  for (auto &change : changes) {
+    Parts parts = stagedResult();
+    change.change(parts);
+    EXPECT_NE(failure(parts.blob()), "") << change.what;
+  }
+}
+
 /// `staged`, with an input that the kernel writes, beside the copy's source or
 /// as it.
 Parts stagedWithUpdate(bool ofSource) {

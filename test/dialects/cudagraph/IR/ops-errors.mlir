@@ -608,3 +608,97 @@ cudagraph.program @written_on_one_side on "cuda:0" arena 512 {
   // expected-error @+1 {{reads a buffer that nothing has written yet}}
   cudagraph.return %y : !vec
 }
+
+// -----
+
+!mat = !cudagraph.buffer<tensor<8x8xf32>>
+!row = !cudagraph.buffer<tensor<8xf32>>
+
+cudagraph.program @result_part on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !mat
+  %y = cudagraph.external output 0 : !row
+  %t = cudagraph.buffer : !mat
+  cudagraph.graph externals(%x, %y : !mat, !row) {
+    cudagraph.call "aten::mm.out"(%x, %x, %t) mutates [2] : (!mat, !mat, !mat) -> ()
+    %v = cudagraph.view %t at 0 : !mat to !row
+    // expected-error @+1 {{is patchable, but its source is a part of a buffer}}
+    cudagraph.copy %v to %y patchable : !row, !row
+    cudagraph.yield
+  }
+  cudagraph.return %y : !row
+}
+
+// -----
+
+!mat = !cudagraph.buffer<tensor<8x8xf32>>
+
+cudagraph.program @result_outside on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !mat
+  %y = cudagraph.external output 0 : !mat
+  %z = cudagraph.external output 1 : !mat
+  %t = cudagraph.buffer : !mat
+  cudagraph.graph externals(%x, %y : !mat, !mat) {
+    cudagraph.call "aten::mm.out"(%x, %x, %t) mutates [2] : (!mat, !mat, !mat) -> ()
+    // expected-error @+1 {{is patchable, but its source is known to others than its graph}}
+    cudagraph.copy %t to %y patchable : !mat, !mat
+    cudagraph.yield
+  }
+  // expected-note @+1 {{the other use}}
+  cudagraph.kernel @k(%t) to (%z) : (!mat) -> (!mat)
+  cudagraph.return %y, %z : !mat, !mat
+}
+
+// -----
+
+!mat = !cudagraph.buffer<tensor<8x8xf32>>
+
+cudagraph.program @result_of_a_kernel on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !mat
+  %y = cudagraph.external output 0 : !mat
+  %t = cudagraph.buffer : !mat
+  cudagraph.graph externals(%x, %y : !mat, !mat) {
+    // expected-note @+1 {{the other use}}
+    cudagraph.kernel @k(%x) to (%t) : (!mat) -> (!mat)
+    // expected-error @+1 {{is patchable, but its source is written by others than one vendor call}}
+    cudagraph.copy %t to %y patchable : !mat, !mat
+    cudagraph.yield
+  }
+  cudagraph.return %y : !mat
+}
+
+// -----
+
+!mat = !cudagraph.buffer<tensor<8x8xf32>>
+
+cudagraph.program @result_too_early on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !mat
+  %y = cudagraph.external output 0 : !mat
+  %t = cudagraph.buffer : !mat
+  cudagraph.graph externals(%x, %y : !mat, !mat) {
+    // expected-error @+2 {{is patchable, but its source is read in front of the vendor call that writes it}}
+    // expected-note @+1 {{the other use}}
+    cudagraph.copy %t to %y patchable : !mat, !mat
+    cudagraph.call "aten::mm.out"(%x, %x, %t) mutates [2] : (!mat, !mat, !mat) -> ()
+    cudagraph.yield
+  }
+  cudagraph.return %y : !mat
+}
+
+// -----
+
+!mat = !cudagraph.buffer<tensor<8x8xf32>>
+
+cudagraph.program @result_known on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !mat
+  %y = cudagraph.external output 0 : !mat
+  %t = cudagraph.buffer : !mat
+  cudagraph.graph externals(%x, %y : !mat, !mat) {
+    cudagraph.call "aten::mm.out"(%x, %x, %t) mutates [2] : (!mat, !mat, !mat) -> ()
+    // expected-error @+1 {{is patchable, but its source stands in for what the graph knows}}
+    cudagraph.copy %t to %y patchable : !mat, !mat
+    // expected-note @+1 {{the other use}}
+    cudagraph.kernel @k(%x) to (%y) : (!mat) -> (!mat)
+    cudagraph.yield
+  }
+  cudagraph.return %y : !mat
+}

@@ -113,6 +113,54 @@ cudagraph.program @staged on "cuda:0" {
 
 // -----
 
+!mat = !cudagraph.buffer<tensor<8x8xf32>>
+!flat = !cudagraph.buffer<tensor<64xf32>>
+
+// A call that can write where it is told writes a buffer of the program's, which
+// stands in for the output; what else is made of the result reads that.
+// CHECK-LABEL: @destination
+// CHECK: %[[Z:.*]] = cudagraph.external output 2
+// CHECK: %[[Y:.*]] = cudagraph.external output 1
+// CHECK: %[[T:.*]] = cudagraph.buffer : !cudagraph.buffer<tensor<8x8xf32>>
+// CHECK: cudagraph.graph
+// CHECK: cudagraph.call "aten::mm.out"(%{{.*}}, %{{.*}}, %[[T]]) mutates [2]
+// CHECK: cudagraph.copy %[[T]] to %[[Z]] :
+// CHECK: %[[V:.*]] = cudagraph.view %[[T]] at 0
+// CHECK: cudagraph.copy %[[V]] to %[[Y]] patchable
+// CHECK: cudagraph.kernel @a(%[[T]])
+// CHECK: cudagraph.return %[[Y]], %{{.*}}, %[[Z]]
+cudagraph.program @destination on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !mat
+  %y = cudagraph.external output 0 : !mat
+  %m = cudagraph.call "aten::mm"(%x, %x) : (!mat, !mat) -> (!mat)
+  %v = cudagraph.view %m at 0 : !mat to !flat
+  cudagraph.kernel @a(%m) to (%y) : (!mat) -> (!mat)
+  cudagraph.return %v, %y, %m : !flat, !mat, !mat
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!mat = !cudagraph.buffer<tensor<8x8xf32>>
+
+// Not where a part is handed out, or where others than the graph read it.
+// CHECK-LABEL: @no_destination
+// CHECK-NOT: patchable
+// CHECK-NOT: aten::mm.out
+cudagraph.program @no_destination on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !mat
+  %y = cudagraph.external output 0 : !mat
+  %a = cudagraph.call "aten::mm"(%x, %x) : (!mat, !mat) -> (!mat)
+  %v = cudagraph.view %a at 8 : !mat to !vec
+  %b = cudagraph.call "aten::mm"(%x, %x) : (!mat, !mat) -> (!mat)
+  // expected-remark @+1 {{stays outside of graphs: it draws random numbers}}
+  %n = cudagraph.call "aten::bernoulli"(%b, none) : (!mat) -> (!mat)
+  cudagraph.kernel @a(%n) to (%y) : (!mat) -> (!mat)
+  cudagraph.return %v, %y, %b : !vec, !mat, !mat
+}
+
+// -----
+
 !vec = !cudagraph.buffer<tensor<8xf32>>
 !half = !cudagraph.buffer<tensor<4xf32>>
 

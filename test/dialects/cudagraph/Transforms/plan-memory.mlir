@@ -112,6 +112,25 @@ cudagraph.program @nested on "cuda:0" {
   cudagraph.return
 }
 
+// What stands in for an output lies behind all other buffers, too.
+// CHECK-LABEL: @result on "cuda:0" arena 1024 {
+// CHECK: %[[R:.*]] = cudagraph.buffer at 512
+// CHECK: %[[T:.*]] = cudagraph.buffer at 0
+// CHECK: cudagraph.copy %[[R]] to %{{.*}} patchable
+cudagraph.program @result on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !vec
+  %y = cudagraph.external output 0 : !vec
+  %r = cudagraph.buffer : !vec
+  %t = cudagraph.buffer : !vec
+  cudagraph.graph externals(%x, %y : !vec, !vec) {
+    cudagraph.kernel @k(%x) to (%t) : (!vec) -> (!vec)
+    cudagraph.call "aten::exp.out"(%t, %r) mutates [1] : (!vec, !vec) -> ()
+    cudagraph.copy %r to %y patchable : !vec, !vec
+    cudagraph.yield
+  }
+  cudagraph.return %y : !vec
+}
+
 // Targets of patchable copies lie behind all other buffers, and share memory
 // with one another.
 // CHECK-LABEL: @staged on "cuda:0" arena 1024 {

@@ -90,6 +90,8 @@ public:
     finish();
   }
   Graph handle() const { return graph; }
+  /// Without the words of nodes that are renewed anyway: launches of our own.
+  void dropRenewed(std::vector<OperandWord> &words) const;
   /// Renews words of vendor calls' nodes, too, from now on: `words`, found in
   /// this very graph, follow `operands`. Call before `finish`, since addresses
   /// that only stood in for an operand have to be gone by then: `buffers` has
