@@ -26,7 +26,9 @@ def report(fast: Callable, args: tuple) -> str:
 
 def patched(text: str) -> int:
     """How many operands and results the report says are patched."""
-    found = re.findall(r"operands and results of vendor calls patched in place: (\d+)", text)
+    found = re.findall(
+        r"operands and results of vendor calls patched in place: (\d+)", text
+    )
     return sum(map(int, found))
 
 
@@ -138,7 +140,9 @@ def result(device: str, dtype: torch.dtype) -> Made:
 def results(device: str, dtype: torch.dtype) -> Made:
     """Of several forms, one of them twice, and a part of one."""
 
-    def f(b: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def f(
+        b: torch.Tensor, x: torch.Tensor, w: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         y = torch.addmm(b, x, w)
         z = torch.bmm(y.view(2, 4, 16), w.expand(2, 16, 16))
         return y, y.view(4, 32), z, torch.mm(w, w)[2:], z.sigmoid()
@@ -146,8 +150,30 @@ def results(device: str, dtype: torch.dtype) -> Made:
     return f, tensors(device, dtype, (16,), (8, 16), (16, 16)), 5
 
 
+def linear(device: str, dtype: torch.dtype) -> Made:
+    """Of matrices, with a bias and without."""
+
+    def f(
+        x: torch.Tensor, w: torch.Tensor, b: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        y, z = F.linear(x, w), F.linear(x.tanh(), w, b)
+        return y, z, y.relu() + z
+
+    return f, tensors(device, dtype, (8, 16), (24, 16), (24,)), 5
+
+
 CASES: dict[str, Callable[[str, torch.dtype], Made]] = by_name(
-    addmm, bmm, attention, convolution, kernels_too, output_read, parts, cumulated, result, results
+    addmm,
+    bmm,
+    attention,
+    convolution,
+    kernels_too,
+    output_read,
+    parts,
+    cumulated,
+    result,
+    results,
+    linear,
 )
 
 

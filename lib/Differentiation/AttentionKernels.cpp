@@ -202,9 +202,9 @@ private:
   /// without gaps.
   static RankedTensorType like(RankedTensorType operand) {
     SmallVector<int64_t> strides = tssa::getStrides(operand);
-    bool rowsLieOutside = !ShapedType::isDynamic(strides[1]) &&
-                          (ShapedType::isDynamic(strides[2]) ||
-                           strides[1] < strides[2]);
+    bool rowsLieOutside =
+        !ShapedType::isDynamic(strides[1]) &&
+        (ShapedType::isDynamic(strides[2]) || strides[1] < strides[2]);
     return !tssa::isDense(operand) && rowsLieOutside ? rowsFirst(operand)
                                                      : gradientTypeOf(operand);
   }

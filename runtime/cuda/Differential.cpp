@@ -145,7 +145,8 @@ public:
 
 private:
   bool fail(const std::string &what) {
-    why = {what + " (node " + std::to_string(index) + ")", index};
+    why.reason = what + " (node " + std::to_string(index) + ")";
+    why.nodes.push_back(index);
     return false;
   }
 
@@ -242,6 +243,7 @@ bool cuda::findOperandWords(Driver &driver,
                             const std::array<Graph, 3> &captures, Graph control,
                             const std::vector<MovedOperand> &operands,
                             std::vector<OperandWord> &words, Unexplained &why) {
+  why = {};
   // Operands that moved alike could not be told apart.
   for (size_t i = 0; i < operands.size(); ++i)
     for (size_t j = 0; j < i; ++j)
@@ -249,7 +251,7 @@ bool cuda::findOperandWords(Driver &driver,
               operands[j].address[1] - operands[j].address[0] &&
           operands[i].address[2] - operands[i].address[0] ==
               operands[j].address[2] - operands[j].address[0]) {
-        why = {"two operands moved by the same distances", std::nullopt};
+        why.reason = "two operands moved by the same distances";
         return false;
       }
   std::array<std::vector<GraphNode>, 3> nodes;
@@ -258,20 +260,18 @@ bool cuda::findOperandWords(Driver &driver,
   for (int k = 0; k < 3; ++k)
     read = read && !driver.getNodes(captures[k], &nodes[k]);
   if (!read) {
-    why = {"a graph's nodes cannot be read", std::nullopt};
+    why.reason = "a graph's nodes cannot be read";
     return false;
   }
   again.resize(control ? again.size() : nodes[0].size());
   if (nodes[0].size() != nodes[1].size() ||
       nodes[0].size() != nodes[2].size() || nodes[0].size() != again.size()) {
-    why = {"the captures have different numbers of nodes", std::nullopt};
+    why.reason = "the captures have different numbers of nodes";
     return false;
   }
   words.clear();
   Comparison comparison(driver, operands, words, why);
   for (uint32_t n = 0; n < nodes[0].size(); ++n)
-    if (!comparison.compare(n, {nodes[0][n], nodes[1][n], nodes[2][n]},
-                            again[n]))
-      return false;
-  return true;
+    comparison.compare(n, {nodes[0][n], nodes[1][n], nodes[2][n]}, again[n]);
+  return why.nodes.empty();
 }

@@ -20,9 +20,10 @@ inline constexpr unsigned kMaxExpressionDepth = 64;
 bool validate(const Program &program, std::string &error);
 
 /// Whether leaving Copy step `index` out makes no difference where the launches
-/// of its graph use the external buffer instead of what stands in for it: vendor
-/// calls alone meet the target, and no copy in the rest of the graph writes the
-/// source; or the target is an output, and its graph alone meets the source.
+/// of its graph use the external buffer instead of what stands in for it:
+/// vendor calls alone meet the target, and no copy in the rest of the graph
+/// writes the source; or the target is an output, and its graph alone meets the
+/// source.
 bool isPatchable(const Program &program, uint32_t index);
 
 } // namespace pyjit::rt

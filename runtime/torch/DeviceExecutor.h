@@ -229,7 +229,8 @@ private:
   std::vector<NodeRange> nodesOfCalls(const Captured &captured);
   std::set<uint32_t> copiesUsedBy(uint32_t step) const;
   bool everyCallShows(Proof &proof, const Captured &captured);
-  bool leaveOut(Proof &proof, const GraphInfo &info, Instance &instance);
+  bool copiesMemory(const Captured &captured, int64_t first, int64_t last);
+  bool leaveOut(Proof &proof, Instance &instance);
   void keepDearCopies(Proof &proof);
   void stageCopies(const Captured &captured, const GraphInfo &info,
                    Instance &instance);

@@ -30,9 +30,9 @@ cuda::Address DeviceExecutor::addressOf(const Captured &captured, uint32_t slot,
   for (const StandIn &standIn : captured.standIns)
     if (auto [external, own, isResult] = patchable(standIn.copy);
         isResult && standsFor[slot] == int32_t(standIn.copy))
-      return {cuda::asAddress(instance.buffers[slot]), int32_t(external),
-              int64_t(cuda::asAddress(instance.buffers[slot]) -
-                      standIn.address)};
+      return {
+          cuda::asAddress(instance.buffers[slot]), int32_t(external),
+          int64_t(cuda::asAddress(instance.buffers[slot]) - standIn.address)};
   // What differs with the sizes stands in the slot's own buffer: a place, or a
   // number.
   bool number = sizesNow && program.slots()[slot].flags & kSlotValue;

@@ -8,8 +8,8 @@
 // with the operands at other addresses and everything else in its place, and
 // once more with nothing moved, which shows what differs by itself
 // (pyjit-rt/cuda/Differential.h). Every other byte that differs has to be part
-// of an address, and every call has to show each of its operands. Calls that do
-// not do so go on reading copies, with the reason.
+// of an address, and what a call does not show of its operands it goes on
+// reading as a copy, with the reason.
 //
 // Nothing runs while a GPU's stream is captured, so the operands need addresses
 // but no contents. These are as far apart as addresses can be: each bit of an
@@ -123,18 +123,16 @@ struct DeviceExecutor::Proof {
   std::vector<cuda::PatchedOperand> patched;
   std::vector<cuda::OperandWord> words;
   std::string reason; ///< why not, or why not all
-  /// The vendor call, a step, that the reason is about: of its operator.
-  std::optional<uint32_t> blamed;
-  /// Those that hide an operand, or do not read it (the weight of a convolution
-  /// of which only the weight's gradient is asked for).
-  std::vector<uint32_t> hiding;
+  /// Those that the reason is about: of calls of which a node cannot be
+  /// explained, and those that a call does not show.
+  std::set<uint32_t> dropped;
 };
 
-/// What a graph uses instead of the copy's stand-in of the program's own: a copy
-/// of the external memory that this variant has, or addresses to be patched.
-/// Undefined: nothing.
-at::Tensor DeviceExecutor::placeInGraph(const Captured &captured,
-                                        uint32_t copy, Variant variant) const {
+/// What a graph uses instead of the copy's stand-in of the program's own: a
+/// copy of the external memory that this variant has, or addresses to be
+/// patched. Undefined: nothing.
+at::Tensor DeviceExecutor::placeInGraph(const Captured &captured, uint32_t copy,
+                                        Variant variant) const {
   auto [external, own, isResult] = patchable(copy);
   auto show = [&, own = own](void *data) {
     return makeTensorAt(program.slots()[own], data, device->device());
@@ -267,23 +265,19 @@ std::set<uint32_t> DeviceExecutor::copiesUsedBy(uint32_t step) const {
   return read;
 }
 
-/// Whether each vendor call shows each operand in a node of its own, and
-/// nobody else does. An operand that a call hides (behind a pointer in memory)
-/// would show nowhere.
+/// Whether each vendor call shows each operand in a node of its own. One that
+/// it does not read (the seeds of attention without dropout), or hides behind a
+/// pointer in memory, shows nowhere: it stays a copy, whose address does not
+/// change; with all others of the call, where the call copies memory itself,
+/// maybe its operands' addresses. A node may show more than its call's
+/// operands: what an earlier call left on the stack. That is renewed with the
+/// rest.
 bool DeviceExecutor::everyCallShows(Proof &proof, const Captured &captured) {
   std::vector<bool> known(proof.words.size());
-  proof.hiding.clear();
   auto ranges = nodesOfCalls(captured);
   for (size_t number = 0; number < ranges.size(); ++number) {
     uint32_t step = captured.callNodes[number].step;
-    std::set<uint32_t> read = copiesUsedBy(step);
-    auto refuse = [&](const std::string &why) {
-      proof.reason = program.string(program.steps()[step].a) + why;
-      proof.blamed = step;
-      return false;
-    };
-    if (!ranges[number] && !read.empty())
-      return refuse(" has nodes that cannot be told from others");
+    std::set<uint32_t> used = copiesUsedBy(step);
     auto [first, last] = ranges[number].value_or(std::pair(0, -1));
     std::set<uint32_t> shown; // operands
     for (size_t i = 0; i < proof.words.size(); ++i)
@@ -291,21 +285,23 @@ bool DeviceExecutor::everyCallShows(Proof &proof, const Captured &captured) {
         known[i] = true;
         shown.insert(proof.words[i].operand);
       }
-    for (uint32_t i = 0; i < proof.copies.size(); ++i) {
-      bool reads = read.count(proof.copies[i]);
-      if (!reads && shown.count(i))
-        return refuse(" shows the address of what is no operand");
-      // One without nodes reads nothing.
-      if (reads && !shown.count(i) && last >= first) {
-        proof.reason = program.string(program.steps()[step].a) +
-                       std::string(" shows an operand's address in none of its "
-                                   "nodes");
-        proof.hiding.push_back(step);
-        break;
-      }
-    }
+    std::vector<uint32_t> hidden; // copies
+    for (uint32_t i = 0; i < proof.copies.size(); ++i)
+      // A call without nodes reads nothing.
+      if (used.count(proof.copies[i]) && !shown.count(i) &&
+          (last >= first || !ranges[number]))
+        hidden.push_back(proof.copies[i]);
+    if (hidden.empty())
+      continue;
+    proof.reason =
+        std::string(program.string(program.steps()[step].a)) +
+        (ranges[number] ? " shows an operand's address in none of its nodes"
+                        : " has nodes that cannot be told from others");
+    if (!ranges[number] || copiesMemory(captured, first, last))
+      proof.dropped.merge(used);
+    proof.dropped.insert(hidden.begin(), hidden.end());
   }
-  if (!proof.hiding.empty())
+  if (!proof.dropped.empty())
     return false;
   if (std::find(known.begin(), known.end(), false) != known.end()) {
     proof.reason = "a node of no vendor call shows an operand's address";
@@ -314,25 +310,31 @@ bool DeviceExecutor::everyCallShows(Proof &proof, const Captured &captured) {
   return true;
 }
 
-/// Lets the calls that hide operands, or all of the operator that the reason is
-/// about, read copies. False: nothing is known of one, or they do.
-bool DeviceExecutor::leaveOut(Proof &proof, const GraphInfo &info,
-                              Instance &instance) {
-  for (uint32_t step : proof.hiding)
-    instance.needed.merge(copiesUsedBy(step));
-  if (proof.blamed) {
-    std::string_view name = program.string(program.steps()[*proof.blamed].a);
-    for (uint32_t i = info.begin; i < info.end; ++i)
-      if (const Step &step = program.steps()[i];
-          step.kind == StepKind::Call && name == program.string(step.a))
-        instance.needed.merge(copiesUsedBy(i));
-  }
+/// Whether one of these nodes, by number, copies memory.
+bool DeviceExecutor::copiesMemory(const Captured &captured, int64_t first,
+                                  int64_t last) {
+  cuda::Driver &driver = device->driver();
+  std::vector<cuda::GraphNode> nodes;
+  cuda::check(driver, driver.getNodes(captured.graph.handle(), &nodes),
+              "nodes of a graph");
+  return std::any_of(nodes.begin() + first, nodes.begin() + last + 1,
+                     [&](cuda::GraphNode node) {
+                       cuda::NodeType type = cuda::NodeType::Other;
+                       return driver.getType(node, &type) ||
+                              type == cuda::NodeType::Memcpy;
+                     });
+}
+
+/// Makes the copies that the reason is about. False: there is no further one,
+/// or no other one.
+bool DeviceExecutor::leaveOut(Proof &proof, Instance &instance) {
+  instance.needed.merge(proof.dropped);
   auto left = std::remove_if(
       proof.copies.begin(), proof.copies.end(),
       [&](uint32_t copy) { return instance.needed.count(copy) != 0; });
-  bool any = left != proof.copies.end();
+  bool fewer = left != proof.copies.end();
   proof.copies.erase(left, proof.copies.end());
-  return any;
+  return fewer && !proof.copies.empty();
 }
 
 /// Takes the copies out that cost less than what would replace them.
@@ -345,8 +347,7 @@ void DeviceExecutor::keepDearCopies(Proof &proof) {
     for (const cuda::OperandWord &word : proof.words)
       if (word.operand == i)
         nodes.insert(word.node);
-    uint64_t bytes =
-        program.slots()[patchable(proof.copies[i]).external].bytes;
+    uint64_t bytes = program.slots()[patchable(proof.copies[i]).external].bytes;
     if (kUpdate * nodes.size() <= kCopy + bytes / kBytesPerSecond)
       kept.push_back(proof.copies[i]);
     else
@@ -412,16 +413,17 @@ DeviceExecutor::prove(Proof &proof, Captured &plain, const GraphInfo &info,
     graphs[k] = captured[k]->graph.handle();
   }
   cuda::Unexplained why;
-  proof.blamed.reset();
-  proof.hiding.clear();
+  proof.dropped.clear();
   if (!cuda::findOperandWords(driver, graphs, control->graph.handle(), operands,
                               proof.words, why)) {
     proof.reason = why.reason;
     auto ranges = nodesOfCalls(*captured[2]);
-    for (size_t i = 0; why.node && i < ranges.size(); ++i)
-      if (ranges[i] && *why.node >= ranges[i]->first &&
-          *why.node <= ranges[i]->second)
-        proof.blamed = captured[2]->callNodes[i].step;
+    for (size_t i = 0; i < ranges.size(); ++i)
+      if (ranges[i] &&
+          std::any_of(why.nodes.begin(), why.nodes.end(), [&](uint32_t node) {
+            return node >= ranges[i]->first && node <= ranges[i]->second;
+          }))
+        proof.dropped.merge(copiesUsedBy(captured[2]->callNodes[i].step));
     return nullptr;
   }
   // Launches of our own are renewed by what they were given.
@@ -446,9 +448,9 @@ DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,
     return nullptr;
   Proof proof;
   for (uint32_t copy : info.patchable)
-    if (uint32_t slot = patchable(copy).external;
-        program.slots()[slot].bytes && isMoving(slot) &&
-        !instance.needed.count(copy))
+    if (uint32_t slot = patchable(copy).external; program.slots()[slot].bytes &&
+                                                  isMoving(slot) &&
+                                                  !instance.needed.count(copy))
       proof.copies.push_back(copy);
   auto refused = instance.refused.find(number);
   if (refused != instance.refused.end()) {
@@ -462,8 +464,7 @@ DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,
       captured = prove(proof, plain, info, variant, instance);
       if (captured)
         keepDearCopies(proof);
-      if (captured ? proof.copies.size() < asked
-                   : leaveOut(proof, info, instance))
+      if (captured ? proof.copies.size() < asked : leaveOut(proof, instance))
         continue;
       if (captured &&
           captured->graph.patch(proof.words, proof.patched,

@@ -47,7 +47,10 @@ def test_attention(form: Callable[[torch.Tensor], Operands]) -> None:
 
 
 def check_attention(
-    device: str, dtype: torch.dtype, form: Callable[[torch.Tensor], Operands], **how: float
+    device: str,
+    dtype: torch.dtype,
+    form: Callable[[torch.Tensor], Operands],
+    **how: float,
 ) -> None:
     """``how``: of ``scaled_dot_product_attention``."""
     torch.manual_seed(0)

@@ -220,7 +220,8 @@ static SmallVector<Value> getWritten(Operation *op) {
 /// block, and none of these writes it, nor anybody else its target.
 static LogicalResult verifyPatchableResult(CopyOp copy) {
   auto refuse = [&](const char *why, Operation *user) -> LogicalResult {
-    InFlightDiagnostic error = copy.emitOpError("is patchable, but its source ");
+    InFlightDiagnostic error =
+        copy.emitOpError("is patchable, but its source ");
     error << why;
     error.attachNote(user->getLoc()) << "the other use";
     return error;

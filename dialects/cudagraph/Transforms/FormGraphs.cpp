@@ -3,9 +3,9 @@
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 
+#include "Destinations.h"
+
 #include "pyjit/GraphPlan/Capture.h"
-#include "pyjit/Operators/CallArguments.h"
-#include "pyjit/Operators/OperatorFacts.h"
 
 #include "mlir/IR/Iterators.h"
 
@@ -203,31 +203,6 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     });
   }
 
-  /// Lets a call write a buffer of the program's, where its operator can: a
-  /// buffer that may stand in for an output. Null where it cannot.
-  CallOp giveDestination(CallOp call, const Launches &inside) {
-    StringRef form =
-        operators::lookupFacts(call.getOverload()).destinationForm;
-    if (form.empty() || call.getMutates() || call.getNumResults() != 1 ||
-        !isKnownInside(call.getResult(0), inside))
-      return {};
-    OpBuilder builder(call);
-    auto type = cast<BufferType>(call.getResult(0).getType());
-    Value target =
-        BufferOp::create(builder, call.getLoc(), type, IntegerAttr());
-    SmallVector<Value> inputs(call.getInputs());
-    SmallVector<Attribute> args(call.getArgs().getValue());
-    inputs.push_back(target);
-    args.push_back(operators::getOperandPlaceholder(call.getContext()));
-    auto told = CallOp::create(
-        builder, call.getLoc(), TypeRange(), form, inputs,
-        builder.getArrayAttr(args),
-        builder.getDenseI64ArrayAttr(int64_t(inputs.size()) - 1));
-    call.getResult(0).replaceAllUsesWith(target);
-    call.erase();
-    return told;
-  }
-
   /// The caller gets memory of its own, not the graph's: copied as soon as it
   /// is whole, so that the graph's is free for the calls behind; or not at all,
   /// where the runtime finds out how a call writes the caller's. Returns the
@@ -244,8 +219,9 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
         maker = root.getDefiningOp();
         if (!inside.contains(maker) || !isa<CallOp>(maker))
           continue;
-        CallOp call = isWhole(operand.get()) && !lastWriter(maker)
-                          ? giveDestination(cast<CallOp>(maker), inside)
+        CallOp call = maker->getNumResults() == 1 && isWhole(operand.get()) &&
+                              !lastWriter(maker) && isKnownInside(root, inside)
+                          ? giveDestination(cast<CallOp>(maker))
                           : CallOp();
         if (call) {
           last = last == maker ? call : last;

@@ -28,6 +28,7 @@ private:
   llvm::LogicalResult convert(mlir::Operation *op);
   llvm::LogicalResult convert(mlir::func::CallOp op);
   llvm::LogicalResult convert(tssa::AtenOp op);
+  bool convertLinear(tssa::AtenOp op);
   llvm::LogicalResult convert(tssa::AccessOp op);
   llvm::LogicalResult convert(tssa::AssignOp op);
   llvm::FailureOr<mlir::Value> bufferToAssign(tssa::AssignOp op);

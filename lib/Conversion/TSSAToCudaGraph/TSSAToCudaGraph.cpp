@@ -80,7 +80,51 @@ LogicalResult LaunchConverter::convert(func::CallOp op) {
   return success();
 }
 
+/// The matrix in `buffer` the other way round.
+static Value transpose(OpBuilder &builder, Value buffer) {
+  auto type = cast<BufferType>(buffer.getType());
+  SmallVector<tssa::Size> sizes = tssa::getSizes(type.getTensor()),
+                          strides = tssa::getSymbolicStrides(type.getTensor());
+  std::swap(sizes[0], sizes[1]);
+  std::swap(strides[0], strides[1]);
+  auto turned =
+      tssa::getSymbolicType(sizes, strides, type.getTensor().getElementType());
+  return ViewOp::create(builder, buffer.getLoc(),
+                        BufferType::get(turned, type.getSpace()), buffer, 0);
+}
+
+/// A linear layer of a matrix whose result the call returns: the products that
+/// ATen calls for it, which can write where they are told.
+bool LaunchConverter::convertLinear(tssa::AtenOp op) {
+  ValueRange inputs = op.getInputs();
+  auto rank = [&](unsigned i) {
+    return cast<RankedTensorType>(inputs[i].getType()).getRank();
+  };
+  if (op.getOverload() != operators::aten::linear ||
+      op->hasAttr(attribute::kDevice) || rank(0) != 2 || rank(1) != 2 ||
+      (inputs.size() > 2 && rank(2) != 1) || !isReturned(op.getResult(0)))
+    return false;
+  Attribute operand = operators::getOperandPlaceholder(op.getContext());
+  Attribute one = builder.getI64IntegerAttr(1);
+  SmallVector<Value> given{buffers.lookup(inputs[0]),
+                           transpose(builder, buffers.lookup(inputs[1]))};
+  SmallVector<Attribute> args{operand, operand};
+  StringRef overload = operators::aten::mm;
+  if (inputs.size() > 2) {
+    given.insert(given.begin(), buffers.lookup(inputs[2]));
+    args.append({operand, one, one});
+    overload = operators::aten::addmm;
+  }
+  auto call = CallOp::create(
+      builder, op.getLoc(), typeOf(op.getResult(0), Space::device), overload,
+      given, builder.getArrayAttr(args), DenseI64ArrayAttr());
+  buffers.map(op.getResult(0), call.getResult(0));
+  return true;
+}
+
 LogicalResult LaunchConverter::convert(tssa::AtenOp op) {
+  if (convertLinear(op))
+    return success();
   SmallVector<Value> inputs;
   for (Value input : op.getInputs())
     inputs.push_back(buffers.lookup(input));

@@ -267,7 +267,7 @@ TEST_P(Conformance, DifferentialCaptureProvesOrRefuses) {
   EXPECT_FALSE(findOperandWords(*driver, graphs, nullptr, {x}, words, why));
   EXPECT_NE(why.reason.find("follows no operand"), std::string::npos)
       << why.reason;
-  EXPECT_EQ(why.node, 0u);
+  EXPECT_EQ(why.nodes, std::vector<uint32_t>{0});
   // It differs from itself, too: nobody has written it.
   auto again = captureWith({b, b, b});
   EXPECT_TRUE(findOperandWords(*driver, graphs, again[0], {x}, words, why))

@@ -352,8 +352,7 @@ TEST(Program, RefusesPatchableResultsThatOthersMeet) {
     void (*change)(Parts &);
   } changes[] = {
       {"the caller gets it", [](Parts &p) { p.ints[0] = 2; }},
-      {"no graph",
-       [](Parts &p) { p.steps[0] = p.steps[4] = p.steps[1]; }},
+      {"no graph", [](Parts &p) { p.steps[0] = p.steps[4] = p.steps[1]; }},
       {"a part of it", [](Parts &p) { p.ints[p.steps[2].c] = 1; }},
       {"of another size", [](Parts &p) { p.slots[2].bytes = 64; }},
       {"written behind the graph",

@@ -125,3 +125,29 @@ func.func @branch(%x: tensor<4x8xf32>, %c: tensor<i1>) -> tensor<32xf32> attribu
   %v = tssa.access %r [#tssa.view<view [32]>] : tensor<4x8xf32> -> tensor<32xf32>
   return %v : tensor<32xf32>
 }
+
+// -----
+
+// Linear layers of matrices that the call returns are products with the weight the other way round, which can write
+// where they are told; others stay.
+// CHECK-LABEL: cudagraph.program @linear
+// CHECK: %[[X:.*]] = cudagraph.external input 0
+// CHECK: %[[W:.*]] = cudagraph.external input 1
+// CHECK: %[[B:.*]] = cudagraph.external input 2
+// CHECK: %[[V:.*]] = cudagraph.view %[[W]] at 0 : {{.*}} to !cudagraph.buffer<tensor<4x8xf32, #tssa.strides<[1, 4]>>>
+// CHECK: %[[M:.*]] = cudagraph.call "aten::mm"(%[[X]], %[[V]])
+// CHECK: %[[U:.*]] = cudagraph.view %[[W]] at 0
+// CHECK: %[[N:.*]] = cudagraph.call "aten::addmm"(%[[B]], %[[X]], %[[U]], 1 : i64, 1 : i64)
+// CHECK: cudagraph.call "aten::linear"
+// GRAPH-LABEL: cudagraph.program @linear
+// GRAPH: cudagraph.call "aten::mm.out"(%{{.*}}, %{{.*}}, %[[A:.*]]) mutates [2]
+// GRAPH: cudagraph.copy %[[A]] to %{{.*}} patchable
+// GRAPH: cudagraph.call "aten::addmm.out"(%{{.*}}, %[[C:.*]]) mutates [3]
+// GRAPH: cudagraph.copy %[[C]] to %{{.*}} patchable
+func.func @linear(%x: tensor<2x4xf32>, %w: tensor<8x4xf32>, %b: tensor<8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>) attributes {pyjit.device = "cuda:0"} {
+  %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<2x4xf32>, tensor<8x4xf32>) -> tensor<2x8xf32>
+  %1 = tssa.aten "aten::linear"(%x, %w, %b) : (tensor<2x4xf32>, tensor<8x4xf32>, tensor<8xf32>) -> tensor<2x8xf32>
+  %2 = tssa.aten "aten::linear"(%0, %0, none) : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x2xf32>
+  %3 = tssa.aten "aten::mm"(%2, %1) : (tensor<2x2xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %0, %1, %3 : tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>
+}

@@ -36,8 +36,9 @@ inline constexpr uint32_t kCopySource = 0xffffffff;
 
 /// Why nothing is proved.
 struct Unexplained {
-  std::string reason;
-  std::optional<uint32_t> node; ///< number among the graph's nodes; none: all
+  std::string reason; ///< of the last one
+  /// Numbers among the graph's nodes; empty: the captures cannot be compared.
+  std::vector<uint32_t> nodes;
 };
 
 /// Compares three captures of one piece of a program that differ in where the
@@ -45,8 +46,8 @@ struct Unexplained {
 /// operand, only if each byte that differs between the captures is part of such
 /// a word in all three: two captures find the words, the third confirms them.
 /// Nodes are kernels, copies that read operands, and fills that stay as they
-/// are; of any other kind nothing is known. Otherwise `why` says what could not
-/// be explained.
+/// are; of any other kind nothing is known. Otherwise `why` says which nodes
+/// could not be explained.
 ///
 /// `control`, where it is given, is the first capture again, with all operands
 /// in the same places. A word of a kernel's that differs between these two
