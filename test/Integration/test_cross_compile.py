@@ -344,6 +344,29 @@ def test_batch_norms(built: list[Built], name: str) -> None:
         assert "batch_norm" not in launch, launch
 
 
+def test_sums_of_what_follows_from_sums(built: list[Built]) -> None:
+    """The bias' gradient of a convolution in front of a batch norm, of an activation's gradient."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.SiLU(), nn.Conv2d(16, 8, 1),
+    ).to(memory_format=torch.channels_last)  # fmt: skip
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = model(x)
+        optimizer.zero_grad()
+        y.square().mean().backward()
+        optimizer.step()
+        return y.detach()
+
+    fast = pyjit.compile(step)
+    for _ in range(4):
+        x = torch.randn(2, 3, 24, 24)
+        fast(x.contiguous(memory_format=torch.channels_last))
+    launches = check(built, without_numbers)
+    assert any("_behind" in launch for launch in launches), launches
+
+
 @pytest.mark.parametrize("make", [bert, images], ids=lambda f: f.__name__)
 def test_steps_of_models(built: list[Built], make: Callable[[], Made]) -> None:
     """With sizes that differ, and dropout, which no graph holds: a step is several graphs."""

@@ -322,10 +322,12 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
         : partial(kernel, (kernel.getName() + "_parts").str()),
           total(kernel, (kernel.getName() + "_whole").str()) {}
     Slice partial, total;
-    /// What follows from the totals, where it is larger than they are.
-    std::optional<Slice> rest;
-    /// What the second kernel stores besides the totals, and the last one.
-    SmallVector<Value> small, large;
+    /// What follows from the totals, where it is larger than they are; and what
+    /// that is reduced to, where it reduces nothing on its own way.
+    std::optional<Slice> rest, behind;
+    /// What the second kernel stores besides the totals, the third one and the
+    /// last one.
+    SmallVector<Value> small, large, reduced;
   };
 
   void build(func::FuncOp kernel, ArrayRef<linalg::GenericOp> first,
@@ -361,10 +363,52 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
       rest.stopAt(op.getResult(0));
     for (Value root : pieces.small)
       rest.stopAt(root);
-    stored.clear();
+    finishRest(kernel, first, pieces);
+  }
+
+  /// A kernel stores what it reduces beside what the reductions go into, and
+  /// not what a reduction is of.
+  void finishRest(func::FuncOp kernel, ArrayRef<linalg::GenericOp> first,
+                  Pieces &pieces) {
+    auto count = [](Value value) {
+      return cast<RankedTensorType>(value.getType()).getNumElements();
+    };
+    int64_t most = 0;
     for (Value root : pieces.large)
-      stored.push_back(rest.get(root));
+      most = std::max(most, count(root));
+    Slice &rest = *pieces.rest;
+    SmallVector<Value> stored, fewer;
+    for (Value root : pieces.large)
+      if (count(root) == most)
+        stored.push_back(rest.get(root));
+      else
+        fewer.push_back(root);
+    bool reduces = llvm::any_of(*rest.block, [](Operation &op) {
+      auto generic = dyn_cast<linalg::GenericOp>(op);
+      return generic && ptx::reduces(generic);
+    });
+    if (reduces || fewer.empty()) {
+      stored.clear();
+      for (Value root : pieces.large)
+        stored.push_back(rest.get(root));
+      return rest.finish(stored);
+    }
     rest.finish(stored);
+    llvm::erase_if(pieces.large,
+                   [&](Value root) { return count(root) != most; });
+    pieces.reduced = std::move(fewer);
+    Slice &behind =
+        pieces.behind.emplace(kernel, (kernel.getName() + "_behind").str());
+    for (linalg::GenericOp op : first)
+      behind.stopAt(op.getResult(0));
+    for (ArrayRef<Value> known :
+         {ArrayRef(pieces.small), ArrayRef(pieces.large)})
+      for (Value root : known)
+        behind.stopAt(root);
+    stored.clear();
+    for (Value root : pieces.reduced)
+      stored.push_back(behind.get(root));
+    behind.finish(stored);
   }
 
   /// Whether `root` is as small as the results of `first`, and follows from
@@ -417,6 +461,8 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     outside.map(pieces.small, small);
     if (pieces.rest)
       outside.map(pieces.large, callSlice(*pieces.rest, {}).getResults());
+    if (pieces.behind)
+      outside.map(pieces.reduced, callSlice(*pieces.behind, {}).getResults());
     Operation *end = kernel.getBody().front().getTerminator();
     for (auto [old, root] : llvm::zip(call.getResults(), end->getOperands()))
       old.replaceAllUsesWith(outside.lookup(root));
@@ -442,10 +488,11 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     };
     place(pieces.partial);
     place(pieces.total);
-    if (pieces.rest) {
-      place(*pieces.rest);
-      later.push_back(pieces.rest->function);
-    }
+    for (std::optional<Slice> *slice : {&pieces.rest, &pieces.behind})
+      if (*slice) {
+        place(**slice);
+        later.push_back((*slice)->function);
+      }
     SmallVector<Operation *> calls = std::move(users[kernel.getNameAttr()]);
     users.erase(kernel.getNameAttr());
     for (Operation *call : calls)

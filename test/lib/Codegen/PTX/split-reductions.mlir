@@ -94,3 +94,43 @@ func.func @images(%x: tensor<4x64x64x64xf32>) -> (tensor<64xf32>, tensor<4x64x64
   %r:2 = call @centered(%x) : (tensor<4x64x64x64xf32>) -> (tensor<64xf32>, tensor<4x64x64x64xf32>)
   return %r#0, %r#1 : tensor<64xf32>, tensor<4x64x64x64xf32>
 }
+
+// Sums of what follows from sums, which is stored, too: a kernel of their own, which is divided again.
+// CHECK-LABEL: func.func private @summed_rest(
+// CHECK-SAME: -> tensor<4x64x64x64xf32>
+// CHECK-LABEL: func.func private @summed_behind_parts(
+// CHECK-LABEL: func.func private @summed_behind_whole(
+// CHECK-LABEL: func.func @sums
+// CHECK: %[[R:.*]] = call @summed_rest(
+// CHECK: %[[P:.*]] = call @summed_behind_parts(%[[R]])
+// CHECK: %[[T:.*]] = call @summed_behind_whole(%[[P]])
+// CHECK: return %[[R]], %[[T]]
+func.func private @summed(%x: tensor<4x64x64x64xf32>) -> (tensor<4x64x64x64xf32>, tensor<64xf32>) attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#images, #channel], iterator_types = ["reduction", "reduction", "reduction", "parallel"]}
+      ins(%x : tensor<4x64x64x64xf32>) outs(%i : tensor<64xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %t = arith.addf %a, %acc : f32
+    linalg.yield %t : f32
+  } -> tensor<64xf32>
+  %o = tensor.empty() : tensor<4x64x64x64xf32>
+  %r = linalg.generic {indexing_maps = [#images, #channel, #images], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x, %s : tensor<4x64x64x64xf32>, tensor<64xf32>) outs(%o : tensor<4x64x64x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %t = arith.subf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<4x64x64x64xf32>
+  %q = linalg.generic {indexing_maps = [#images, #channel], iterator_types = ["reduction", "reduction", "reduction", "parallel"]}
+      ins(%r : tensor<4x64x64x64xf32>) outs(%i : tensor<64xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %t = arith.addf %a, %acc : f32
+    linalg.yield %t : f32
+  } -> tensor<64xf32>
+  return %r, %q : tensor<4x64x64x64xf32>, tensor<64xf32>
+}
+func.func @sums(%x: tensor<4x64x64x64xf32>) -> (tensor<4x64x64x64xf32>, tensor<64xf32>) {
+  %r:2 = call @summed(%x) : (tensor<4x64x64x64xf32>) -> (tensor<4x64x64x64xf32>, tensor<64xf32>)
+  return %r#0, %r#1 : tensor<4x64x64x64xf32>, tensor<64xf32>
+}
