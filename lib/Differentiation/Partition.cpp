@@ -292,6 +292,15 @@ private:
   // The two programs
   //===--------------------------------------------------------------------===//
 
+  /// The device of what an operator computes elsewhere than where the program
+  /// runs; null: there, or it is an argument.
+  static Attribute deviceOf(Value value) {
+    while (auto view = value.getDefiningOp<tssa::AccessOp>())
+      value = view.getSource();
+    Operation *op = value.getDefiningOp();
+    return op ? op->getAttr(attribute::kDevice) : Attribute();
+  }
+
   func::FuncOp makeBackward() {
     OpBuilder builder(joint);
     builder.setInsertionPointAfter(joint);
@@ -306,9 +315,11 @@ private:
     builder.setInsertionPointToEnd(body);
     IRMapping mapping;
     SmallVector<std::pair<StringRef, int64_t>> sources;
+    SmallVector<Attribute> devices; // of saved results: null, the program's own
     auto take = [&](Value value, StringRef source, int64_t number) {
       mapping.map(value, body->addArgument(value.getType(), value.getLoc()));
       sources.emplace_back(source, number);
+      devices.push_back(deviceOf(value));
     };
     for (Value value : saved)
       if (auto argument = dyn_cast<BlockArgument>(value))
@@ -335,6 +346,8 @@ private:
         for (StringRef name : {attribute::kDevice, attribute::kElements})
           if (Attribute known = joint.getArgAttr(source.second, name))
             function.setArgAttr(i, name, known);
+      if (devices[i])
+        function.setArgAttr(i, attribute::kDevice, devices[i]);
     }
     return succeeded(nameSymbols(function)) ? function : func::FuncOp();
   }

@@ -344,6 +344,22 @@ def test_batch_norms(built: list[Built], name: str) -> None:
         assert "batch_norm" not in launch, launch
 
 
+def test_saved_numbers_of_the_cpu(built: list[Built]) -> None:
+    """What the forward computed on the CPU and saved, the backward's kernels are given as numbers of the host
+    (DeBERTa's scale of its scores)."""
+
+    def f(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return (x * 2) / torch.sqrt(n * 3)
+
+    fast = pyjit.compile(f)
+    for _ in range(3):
+        x = torch.randn(4, 8, requires_grad=True)
+        fast(x, torch.tensor(4.0)).sum().backward()
+    (launch,) = check(built, without_numbers)
+    for program in launch.split("backward:"):
+        assert "  host value s" in program, launch
+
+
 def test_sums_of_what_follows_from_sums(built: list[Built]) -> None:
     """The bias' gradient of a convolution in front of a batch norm, of an activation's gradient."""
     torch.manual_seed(0)

@@ -335,3 +335,21 @@ def test_attention_with_dropout_draws_what_eager_draws(
         stats = pyjit.stats(fast)
         assert stats["graph_breaks"] == 0, stats["graph_break_sites"]
         assert stats["hits"] >= 4, stats["reasons"]
+
+
+def test_saved_numbers_of_the_cpu() -> None:
+    """A scale that is computed on the CPU, as DeBERTa's, divides the gradients, too."""
+    net = torch.nn.Linear(8, 8, device="cuda")
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return net(x) / torch.sqrt(torch.tensor(x.size(-1), dtype=torch.float) * 3)
+
+    fast = pyjit.compile(f)
+    for _ in range(8):
+        x = torch.randn(4, 8, device="cuda")
+        gradients = [
+            torch.autograd.grad(g(x).square().sum(), list(net.parameters()))
+            for g in (f, fast)
+        ]
+        torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-4)
+    assert pyjit.stats(fast)["hits"] > 4
