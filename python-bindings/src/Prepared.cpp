@@ -44,6 +44,17 @@ size_t extentOf(const at::Tensor &tensor) {
   return last * tensor.element_size();
 }
 
+/// Of a GPU's tensor, whose lists of weights are written through pointers that
+/// were asked for as constant ones (multi_tensor_apply: `_foreach_add_`, fused
+/// optimizers): how often it was written. Such a write crosses no barrier.
+std::optional<uint32_t> versionOf(const at::Tensor &tensor) {
+  const c10::VariableVersion &counter =
+      tensor.unsafeGetTensorImpl()->version_counter();
+  if (tensor.is_cpu() || !counter.enabled())
+    return std::nullopt;
+  return counter.current_version();
+}
+
 /// The same elements in a storage of their own: library functions that ask for
 /// mutable pointers just to read (oneDNN's reorders) cross no barrier there.
 at::Tensor readOnlyAlias(const at::Tensor &tensor) {
@@ -71,6 +82,7 @@ struct Prepared::Source : SeenMemory {
   /// Whether it holds what it held in the state before this one; where `hash`
   /// is set, provided that it still is the hash.
   bool unchanged = false;
+  std::optional<uint32_t> version; ///< of a GPU's tensor
 };
 
 struct Prepared::State {
@@ -81,6 +93,7 @@ struct Prepared::State {
     const c10::StorageImpl *storage; ///< pinned by its source
     const void *data;
     WriteBarrier barrier;
+    std::optional<uint32_t> version;
   };
   std::vector<Standing> standing;
   bool hashes = false;  ///< some source has no barrier
@@ -152,7 +165,8 @@ bool Prepared::fresh(State &state, const at::Tensor *inputs) const {
     const c10::StorageImpl *storage = storageOf(input);
     if (storage != source.storage || dataOf(input) != source.data ||
         !(confirm ? source.barrier.confirmed(*storage)
-                  : source.barrier.intact(*storage)))
+                  : source.barrier.intact(*storage)) ||
+        (source.version && source.version != versionOf(input)))
       return false;
   }
   state.armings = WriteBarrier::armings();
@@ -226,19 +240,24 @@ std::shared_ptr<Prepared::State> Prepared::observe(const at::Tensor *inputs) {
         c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage));
     source.data = dataOf(input);
     source.keys = input.key_set();
+    source.version = versionOf(input);
     const Source *last = current ? &current->sources[i] : nullptr;
     if (last && last->storage._unsafe_get_target() == storage &&
         last->data == source.data) {
       if (!last->barrier)
         source.hash = last->hash;
-      source.unchanged = !last->barrier || last->barrier->confirmed(*storage);
+      source.unchanged =
+          (!last->barrier || last->barrier->confirmed(*storage)) &&
+          last->version == source.version;
     }
-    if (wantsBarrier(i, last, source))
+    bool seesWrites = input.is_cpu() || source.version;
+    if (seesWrites && wantsBarrier(i, last, source))
       source.barrier = WriteBarrier::arm(*input.unsafeGetTensorImpl(),
                                          owned[input.unsafeGetTensorImpl()]);
     state->hashes |= !source.barrier;
     if (!state->hashes)
-      state->standing.push_back({storage, source.data, *source.barrier});
+      state->standing.push_back(
+          {storage, source.data, *source.barrier, source.version});
   }
   state->armings = WriteBarrier::armings();
   return state;

@@ -337,6 +337,29 @@ def test_attention_with_dropout_draws_what_eager_draws(
         assert stats["hits"] >= 4, stats["reasons"]
 
 
+@pytest.mark.parametrize("kind", ["foreach", "fused", "plain"])
+def test_what_follows_from_weights_alone(kind: str) -> None:
+    """Eager optimizers write lists of weights through pointers that no barrier sees."""
+    torch.manual_seed(0)
+    net = torch.nn.Linear(8, 8, device="cuda")
+    how = {} if kind == "plain" else {kind: True}
+    optimizer = torch.optim.SGD(net.parameters(), 0.1, **how)
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        weight = net.weight.detach()
+        return x @ (weight / weight.abs().max())
+
+    fast = pyjit.compile(scaled)
+    with torch.no_grad():
+        for _ in range(12):
+            x = torch.randn(4, 8, device="cuda")
+            torch.testing.assert_close(fast(x), scaled(x), rtol=1e-4, atol=1e-4)
+            for p in net.parameters():
+                p.grad = torch.randn_like(p)
+            optimizer.step()
+    assert pyjit.stats(fast)["hits"] > 8
+
+
 def test_saved_numbers_of_the_cpu() -> None:
     """A scale that is computed on the CPU, as DeBERTa's, divides the gradients, too."""
     net = torch.nn.Linear(8, 8, device="cuda")
