@@ -7,7 +7,6 @@ class of modules: what can be changed is read from the module's attributes, para
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import random
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from Integration.settings import Change, Undo, with_attribute
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
@@ -24,7 +24,6 @@ with warnings.catch_warnings():
     from torch.testing._internal.common_modules import ModuleInfo, module_db
 
 MODULES = sorted(module_db, key=lambda info: info.name)
-Undo = Callable[[], Any]
 
 
 @dataclasses.dataclass
@@ -36,15 +35,6 @@ class World:
     leaves: bool = True  # inputs require a gradient
     by_name: bool = False
     seen: list[Any] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass
-class Change:
-    name: str
-    do: Callable[[World], Undo]
-    # To and fro, calls meet what earlier ones have met. A hook has another number each time that it is registered, and
-    # a parametrization makes a class.
-    returns: bool = True
 
 
 def sample_count(info: ModuleInfo) -> int:
@@ -144,7 +134,7 @@ def other_values(value: Any) -> list[Any]:
     return []
 
 
-def _set(path: str, name: str, value: Any) -> Change:
+def _set(path: str, name: str, value: Any) -> Change[World]:
     def do(world: World) -> Undo:
         owner = world.module.get_submodule(path)
         before = getattr(owner, name)
@@ -154,7 +144,7 @@ def _set(path: str, name: str, value: Any) -> Change:
     return Change(f"{path or 'module'}.{name} = {value!r}", do)
 
 
-def _attribute_changes(module: nn.Module) -> Iterator[Change]:
+def _attribute_changes(module: nn.Module) -> Iterator[Change[World]]:
     for path, part in module.named_modules():
         for name, value in vars(part).items():
             if name.startswith("_"):
@@ -165,7 +155,7 @@ def _attribute_changes(module: nn.Module) -> Iterator[Change]:
 
 def _tensor_change(
     path: str, name: str, text: str, do: Callable[[nn.Module, str], Undo]
-) -> Change:
+) -> Change[World]:
     return Change(
         f"{path or 'module'}.{name}: {text}",
         lambda world: do(world.module.get_submodule(path), name),
@@ -240,7 +230,7 @@ def _as_parameter(t: torch.Tensor) -> nn.Parameter:
     return nn.Parameter(t.detach() * 0.5)
 
 
-def _tensor_changes(module: nn.Module) -> Iterator[Change]:
+def _tensor_changes(module: nn.Module) -> Iterator[Change[World]]:
     for path, part in module.named_modules():
         for name, p in part._parameters.items():
             if p is None:
@@ -295,15 +285,6 @@ def _alter(how: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[World], Und
             world.alter = lambda t: t
 
         return undo
-
-    return do
-
-
-def _field(name: str, value: Any) -> Callable[[World], Undo]:
-    def do(world: World) -> Undo:
-        before = getattr(world, name)
-        setattr(world, name, value)
-        return lambda: setattr(world, name, before)
 
     return do
 
@@ -481,7 +462,7 @@ def _subclassed() -> Callable[[World], Undo]:
     return do
 
 
-def _class_changes(module: nn.Module) -> Iterator[Change]:
+def _class_changes(module: nn.Module) -> Iterator[Change[World]]:
     for kind in type(module).__mro__:
         if kind is nn.Module:
             break
@@ -500,7 +481,7 @@ def _class_changes(module: nn.Module) -> Iterator[Change]:
                 yield Change(f"class {kind.__name__}.{name} = {other!r}", do)
 
 
-def _input_changes() -> Iterator[Change]:
+def _input_changes() -> Iterator[Change[World]]:
     """None to half precision: what is fused rounds less often than eager does, which has tests of its own."""
 
     def wide(t: torch.Tensor) -> torch.Tensor:
@@ -519,11 +500,11 @@ def _input_changes() -> Iterator[Change]:
     }
     for name, how in ways.items():
         yield Change(name, _alter(how))
-    yield Change("inputs: without gradients", _field("leaves", False))
-    yield Change("inputs by name", _field("by_name", True))
+    yield Change("inputs: without gradients", with_attribute("leaves", False))
+    yield Change("inputs by name", with_attribute("by_name", True))
 
 
-def changes_of(module: nn.Module) -> list[Change]:
+def changes_of(module: nn.Module) -> list[Change[World]]:
     """All that can be changed of a module and of its inputs."""
     parts = [path for path, _ in module.named_modules() if path]
     found = [*_attribute_changes(module), *_tensor_changes(module)]
@@ -551,14 +532,3 @@ def changes_of(module: nn.Module) -> list[Change]:
                     Change(f"{name} with weight norm", _normed(name), returns=False)
                 )
     return [*found, *_class_changes(module), *_input_changes()]
-
-
-@contextlib.contextmanager
-def undone(undos: list[Undo]) -> Iterator[None]:
-    """Undoes what a story left changed, which may be a class that others share."""
-    try:
-        yield
-    finally:
-        while undos:
-            with contextlib.suppress(Exception):
-                undos.pop()()

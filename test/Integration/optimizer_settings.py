@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from Integration.settings import Change, Undo, with_attribute
 from torch import nn
 
 with warnings.catch_warnings():
@@ -18,7 +19,6 @@ with warnings.catch_warnings():
 
 OPTIMIZERS = sorted(optim_db, key=lambda info: info.optim_cls.__name__)
 FORMS = ("step", "model", "update")
-Undo = Callable[[], Any]
 
 
 class _Model(nn.Module):
@@ -48,13 +48,6 @@ class World:
     seen: list[Any]
     to_none: bool = True
     used: bool = True
-
-
-@dataclasses.dataclass
-class Change:
-    name: str
-    do: Callable[[World], Undo]
-    returns: bool = True  # as of a module's changes
 
 
 def configurations(info: OptimizerInfo) -> list[Any]:
@@ -95,7 +88,7 @@ def other_values(name: str, value: Any) -> list[Any]:
     return []
 
 
-def _group_changes(world: World) -> Iterator[Change]:
+def _group_changes(world: World) -> Iterator[Change[World]]:
     for key, value in world.optimizer.param_groups[0].items():
         if key == "params":
             continue
@@ -145,15 +138,6 @@ def _freeze(w: World) -> Undo:
     p.requires_grad_(False)
     p.grad = None
     return lambda: p.requires_grad_(True)
-
-
-def _flag(name: str, value: Any) -> Callable[[World], Undo]:
-    def do(w: World) -> Undo:
-        before = getattr(w, name)
-        setattr(w, name, value)
-        return lambda: setattr(w, name, before)
-
-    return do
 
 
 def _load(w: World) -> Undo:
@@ -296,13 +280,13 @@ def _schedule(w: World) -> Undo:
     return lambda: None
 
 
-def changes_of(world: World) -> list[Change]:
+def changes_of(world: World) -> list[Change[World]]:
     others: dict[str, Callable[[World], Undo]] = {
         "lr written": _writes_lr,
         "a group more": _add_group,
         "first frozen": _freeze,
-        "gradients zeroed": _flag("to_none", False),
-        "part unused": _flag("used", False),
+        "gradients zeroed": with_attribute("to_none", False),
+        "part unused": with_attribute("used", False),
         "state loaded": _load,
         "same state loaded": _load_same,
         "state cleared": _clear,

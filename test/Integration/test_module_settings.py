@@ -2,38 +2,31 @@
 """Modules of PyTorch's own list (`module_db`) of which one setting changes at a time, and back, told by eager and by
 pyjit: attributes, parameters, buffers, hooks, classes, submodules, inputs (`module_settings.py`).
 
-Each module has one story in CI, drawn by its name. PYJIT_EXAMPLES above 200 is how many changes of each are told.
+Each module has one story in CI, drawn by its name. PYJIT_EXAMPLES above 200: as many of each.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import warnings
-import zlib
-from collections.abc import Callable
 from typing import Any
 
 import pyjit
 import pytest
 import torch
-from Integration.harness import Compile, Raised, attempt, difference, snapshot
+from Integration.harness import Compile, Raised, attempt, snapshot
 from Integration.module_settings import (
     MODULES,
     ModuleInfo,
-    Undo,
     World,
     changes_of,
     inputs,
     make_world,
     sample_count,
-    undone,
 )
-from pyjit._api import engine_of, is_compiled
+from Integration.settings import STORIES, Telling, draws, show_the_same
 
-EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "200"))
-# Changes of each module; of a story.
-TOLD = 2 if EXAMPLES <= 200 else EXAMPLES
+# Changes of a story.
 LENGTH = 2
 
 
@@ -60,19 +53,17 @@ def plain(module: torch.nn.Module) -> dict[str, str]:
     return {k: repr(v) for k, v in vars(module).items() if isinstance(v, kinds)}
 
 
-class Telling:
-    """What each call of one world shows, and how many recordings there were behind it."""
+class Calls(Telling[World]):
+    """Of a module, or of a function that calls it."""
 
     def __init__(self, world: World, grad: bool, form: str, compile: Compile) -> None:
-        self.world, self.grad = world, grad
+        self.grad = grad
         module = world.module
         called: Any = module if form == "module" else lambda *a, **k: module(*a, **k)
-        self.call = compile(called)
-        self.seen: list[tuple[str, Any]] = []
-        self.recordings: list[int] = []
+        super().__init__(world, compile(called))
 
-    def step(self, text: str) -> None:
-        world, number = self.world, len(self.seen)
+    def show(self, number: int) -> list[Any]:
+        world = self.world
         module = world.module
         module.zero_grad()
         world.seen.clear()
@@ -80,11 +71,11 @@ class Telling:
         random.seed(number)
         args, kwargs, leaves = inputs(world, number, self.grad)
         with torch.set_grad_enabled(self.grad):
-            out = attempt(self.call, *args, **kwargs)
+            out = attempt(self.compiled, *args, **kwargs)
         loss = loss_of(out) if self.grad else None
         back = attempt(loss.backward) if loss is not None else None
         named = list(module.named_parameters())
-        shown: list[Any] = [
+        return [
             # Texts of errors may name what an operator was given.
             *(o.type if isinstance(o, Raised) else snapshot(o) for o in (out, back)),
             snapshot([gradient(leaf) for leaf in leaves]),
@@ -95,23 +86,6 @@ class Telling:
             torch.get_rng_state(),
             snapshot([(path, plain(part)) for path, part in module.named_modules()]),
         ]
-        self.seen.append((text, shown))
-        if is_compiled(self.call):
-            self.recordings.append(engine_of(self.call, "stats").captures)
-
-    def change(self, name: str, do: Callable[[World], Undo], turns: int) -> None:
-        undos: list[Undo] = []
-        with undone(undos):
-            for turn in range(turns):
-                made = attempt(do, self.world)
-                if isinstance(made, Raised):
-                    self.seen.append((f"{name} cannot be made", made.type))
-                    return
-                undos.append(made)  # type: ignore[arg-type]
-                for _ in range(2 if turn == 0 else 1):
-                    self.step(f"{name}, turn {turn}")
-                attempt(undos.pop())
-                self.step(f"{name}, undone in turn {turn}")
 
 
 def told(
@@ -122,15 +96,15 @@ def told(
     grad: bool,
     form: str,
     compile: Compile,
-) -> Telling:
+) -> Calls:
     world = make_world(info, sample, grad)
     assert world is not None
     named = {change.name: change for change in changes_of(world.module)}
-    telling = Telling(world, grad, form, compile)
+    telling = Calls(world, grad, form, compile)
     for _ in range(3):
         telling.step("nothing changed")
     for name in names:
-        telling.change(name, named[name].do, turns)
+        telling.change(named[name], turns)
     return telling
 
 
@@ -141,19 +115,19 @@ def same_story(
     turns: int,
     grad: bool,
     form: str,
-) -> Telling:
+) -> Calls:
     """Tells it both ways; returns pyjit's telling."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         want = told(info, sample, names, turns, grad, form, lambda f: f)
         have = told(info, sample, names, turns, grad, form, pyjit.compile)
-    assert [text for text, _ in want.seen] == [text for text, _ in have.seen]
-    for (text, eagers), (_, ours) in zip(want.seen, have.seen, strict=True):
-        if isinstance(eagers, list) and eagers[1] is RuntimeError:
-            # What the backward has saved was written: eager minds, a compiled call need not.
-            continue
-        found = difference(eagers, ours, text)
-        assert not found, f"sample {sample}, {form}, grad {grad}, {names}: {found}"
+    # What the backward has saved was written: eager minds, a compiled call need not.
+    show_the_same(
+        want,
+        have,
+        f"sample {sample}, {form}, grad {grad}, {names}",
+        lambda eagers: isinstance(eagers, list) and eagers[1] is RuntimeError,
+    )
     return have
 
 
@@ -170,32 +144,32 @@ def samples_and_changes(info: ModuleInfo) -> list[tuple[int, list[str], list[str
 
 @pytest.mark.parametrize("info", MODULES, ids=lambda info: info.name)
 def test_settings_change(info: ModuleInfo) -> None:
-    r = random.Random(zlib.crc32(info.name.encode()))
+    r = draws(info.name, 0)
     hits, answered = 0, False
     samples = samples_and_changes(info)
     if not samples:
         pytest.skip("upstream gives it no inputs")
-    for _ in range(0, TOLD, LENGTH):
+    for _ in range(STORIES):
         sample, changes, _ = r.choice(samples)
         names = r.sample(changes, min(LENGTH, len(changes)))
         grad, form = r.random() < 0.6, r.choice(("module", "function"))
         telling = same_story(info, sample, names, 1, grad, form)
-        hits += pyjit.stats(telling.call)["hits"]
+        hits += pyjit.stats(telling.compiled)["hits"]
         # Eager may raise in each call: targets that are to have gradients, samples in another precision.
         answered |= not isinstance(telling.seen[0][1][0], type)
     assert hits or not answered
 
 
 @pytest.mark.parametrize(
-    "info", MODULES[:: 1 if EXAMPLES > 200 else 8], ids=lambda info: info.name
+    "info", MODULES[:: 1 if STORIES > 1 else 8], ids=lambda info: info.name
 )
 def test_settings_go_to_and_fro(info: ModuleInfo) -> None:
     """Between two values: no call of the last turns is recorded."""
-    r = random.Random(zlib.crc32(info.name.encode()) + 1)
+    r = draws(info.name, 1)
     samples = samples_and_changes(info)
     if not samples:
         pytest.skip("upstream gives it no inputs")
-    for _ in range(0, TOLD, LENGTH):
+    for _ in range(STORIES):
         sample, _, changes = r.choice(samples)
         name = r.choice(changes)
         grad, form = r.random() < 0.6, r.choice(("module", "function"))

@@ -7,16 +7,13 @@ Each optimizer has one story of either kind in CI, drawn by its name. PYJIT_EXAM
 
 from __future__ import annotations
 
-import os
-import random
 import warnings
-import zlib
 from typing import Any
 
 import pyjit
 import pytest
 import torch
-from Integration.harness import Compile, Raised, attempt, difference, snapshot
+from Integration.harness import Compile, Raised, attempt, snapshot
 from Integration.optimizer_settings import (
     FORMS,
     OPTIMIZERS,
@@ -27,10 +24,8 @@ from Integration.optimizer_settings import (
     make_world,
     steps_of,
 )
-from pyjit._api import engine_of, is_compiled
+from Integration.settings import STORIES, Telling, draws, show_the_same
 
-EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "200"))
-STORIES = 1 if EXAMPLES <= 200 else EXAMPLES
 # Steps that eager answers, where not the model alone is compiled, and why.
 EAGER = {
     "LBFGS": "its closure is made anew in each step: recorded anew each time, until pyjit gives up (open)",
@@ -38,22 +33,19 @@ EAGER = {
 }
 
 
-class Telling:
-    """What each step of one world shows, and how many recordings there were behind it."""
+class Calls(Telling[World]):
+    """Steps of an optimizer; of each, all of it is compiled, the model, or the update alone."""
 
     def __init__(
         self, info: OptimizerInfo, configuration: int, form: str, compile: Compile
     ) -> None:
-        self.world: World = make_world(info, configuration)
-        self.call, self.compiled = steps_of(
-            compile, self.world, form, info.step_requires_closure
-        )
-        self.seen: list[tuple[str, Any]] = []
-        self.recordings: list[int] = []
+        world = make_world(info, configuration)
+        self.call, compiled = steps_of(compile, world, form, info.step_requires_closure)
+        super().__init__(world, compiled)
 
-    def step(self, text: str) -> None:
+    def show(self, number: int) -> list[Any]:
         world = self.world
-        torch.manual_seed(len(self.seen))
+        torch.manual_seed(number)
         dtype = next(world.model.parameters()).dtype
         batch = (torch.randn(5, n, dtype=dtype) for n in (4, 2))
         world.seen.clear()
@@ -64,7 +56,7 @@ class Telling:
             for group in world.optimizer.param_groups
         ]
         gradients = [None if p.grad is None else p.grad.detach() for _, p in named]
-        shown = [
+        return [
             out.type if isinstance(out, Raised) else snapshot(out),
             snapshot(named),
             snapshot([None if g is None else g.to_dense().clone() for g in gradients]),
@@ -73,53 +65,36 @@ class Telling:
             snapshot(list(world.seen)),
             torch.get_rng_state(),
         ]
-        self.seen.append((text, shown))
-        if is_compiled(self.compiled):
-            self.recordings.append(engine_of(self.compiled, "stats").captures)
-
-    def change(self, name: str, turns: int) -> None:
-        do = {change.name: change.do for change in changes_of(self.world)}[name]
-        for turn in range(turns):
-            made = attempt(do, self.world)
-            if isinstance(made, Raised):
-                self.seen.append((f"{name} cannot be made", made.type))
-                return
-            for _ in range(2 if turn == 0 else 1):
-                self.step(f"{name}, turn {turn}")
-            attempt(made)  # type: ignore[arg-type]
-            self.step(f"{name}, undone in turn {turn}")
 
 
 def same_story(
     info: OptimizerInfo, configuration: int, form: str, names: list[str], turns: int
-) -> Telling:
+) -> Calls:
     """Tells it both ways; returns pyjit's telling."""
     tellings = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for compile in (lambda f: f, pyjit.compile):
-            tellings.append(telling := Telling(info, configuration, form, compile))
+            tellings.append(telling := Calls(info, configuration, form, compile))
             for _ in range(4):
                 telling.step("nothing changed")
-            known = {change.name for change in changes_of(telling.world)}
             for name in names:
+                # A change before it may have left nothing of it.
+                known = {change.name: change for change in changes_of(telling.world)}
                 if name in known:
-                    telling.change(name, turns)
+                    telling.change(known[name], turns)
     want, have = tellings
-    assert len(want.seen) == len(have.seen)
     if info.step_requires_closure:
         # Behind a minimum, a line search divides noise by noise: the first steps alone have one answer.
         want.seen, have.seen = want.seen[:3], have.seen[:3]
-    for (text, eagers), (_, ours) in zip(want.seen, have.seen, strict=True):
-        found = difference(eagers, ours, text)
-        assert not found, f"configuration {configuration}, {form}, {names}: {found}"
+    show_the_same(want, have, f"configuration {configuration}, {form}, {names}")
     return have
 
 
 @pytest.mark.parametrize("info", OPTIMIZERS, ids=lambda info: info.optim_cls.__name__)
 def test_settings_change(info: OptimizerInfo) -> None:
     name = info.optim_cls.__name__
-    r, hits = random.Random(zlib.crc32(name.encode())), 0
+    r, hits = draws(name, 0), 0
     for n in range(STORIES):
         configuration = r.randrange(len(configurations(info)))
         changes = changes_of(make_world(info, configuration))
@@ -135,7 +110,7 @@ def test_settings_go_to_and_fro(info: OptimizerInfo) -> None:
     name = info.optim_cls.__name__
     if name in EAGER:
         pytest.skip(EAGER[name])
-    r = random.Random(zlib.crc32(name.encode()) + 1)
+    r = draws(name, 1)
     for n in range(STORIES):
         configuration = r.randrange(len(configurations(info)))
         changes = changes_of(make_world(info, configuration))

@@ -193,21 +193,13 @@ static bool isGraphBreakAround(PyObject *f) {
   return functions.count(f);
 }
 
-static bool names(PyCodeObject *code, const char *name) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
-    if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i),
-                                          name))
-      return true;
-  return false;
-}
-
 /// A function may look at its callers' frames (`namedtuple` names their
 /// module). What follows a graph break within it does not run in them, so the
 /// graph breaks around it; a frame's variables are all there in eager alone.
 static bool looksAtFrames(Recording &s, PyCodeObject *code) {
-  if (!names(code, "_getframe") && !names(code, "_getframemodulename"))
+  if (!looksUp(code, {"_getframe", "_getframemodulename"}))
     return false;
-  if (names(code, "f_locals"))
+  if (looksUp(code, {"f_locals"}))
     s.breaks.asksForVariables();
   return true;
 }

@@ -24,6 +24,16 @@ int pyjit::capture::jumpTarget(const Instruction &instruction) {
   return -1;
 }
 
+bool pyjit::capture::looksUp(PyCodeObject *code,
+                             std::initializer_list<const char *> names) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+    for (const char *name : names)
+      if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i),
+                                            name))
+        return true;
+  return false;
+}
+
 bool pyjit::capture::isJumpIf(int op) {
   return op == POP_JUMP_IF_TRUE || op == POP_JUMP_IF_FALSE;
 }

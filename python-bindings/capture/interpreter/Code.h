@@ -6,6 +6,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 namespace pyjit::capture {
@@ -77,6 +78,9 @@ private:
   std::vector<std::vector<bool>> live; ///< by code unit, once computed
 };
 
+/// Whether instructions of `code` look up one of `names`, as a global or as an
+/// attribute.
+bool looksUp(PyCodeObject *code, std::initializer_list<const char *> names);
 /// Whether it jumps by a truth.
 bool isJumpIf(int op);
 /// Byte offset that `instruction` may jump to, or -1.

@@ -7,8 +7,6 @@
 
 #include <opcode.h>
 
-#include <cstring>
-
 using namespace pyjit::capture;
 
 std::vector<Exit> CodeInfo::exits(int byteOffset) const {
@@ -43,31 +41,11 @@ std::vector<Exit> CodeInfo::exits(int byteOffset) const {
 /// Code that can see locals by other ways than instructions: its caller's, or
 /// by weak references those that are not used any more.
 static bool seesDeadLocals(PyCodeObject *code) {
-  static const char *names[] = {"locals",
-                                "vars",
-                                "dir",
-                                "eval",
-                                "exec",
-                                "super",
-                                "currentframe",
-                                "_getframe",
-                                "breakpoint",
-                                "set_trace",
-                                "stack",
-                                "weakref",
-                                "ref",
-                                "proxy",
-                                "finalize",
-                                "WeakMethod",
-                                "WeakSet",
-                                "WeakKeyDictionary",
-                                "WeakValueDictionary"};
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
-    for (const char *name : names)
-      if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i),
-                                            name))
-        return true;
-  return false;
+  return looksUp(code,
+                 {"locals", "vars", "dir", "eval", "exec", "super",
+                  "currentframe", "_getframe", "breakpoint", "set_trace",
+                  "stack", "weakref", "ref", "proxy", "finalize", "WeakMethod",
+                  "WeakSet", "WeakKeyDictionary", "WeakValueDictionary"});
 }
 
 /// Backwards: what is alive before an instruction, of what is behind it.
@@ -97,8 +75,8 @@ static void useLocals(const Instruction &in, bool stays,
 
 void CodeInfo::computeLiveness() {
   size_t slots = code->co_nlocalsplus;
-  live.assign(instructions.size(),
-              std::vector<bool>(slots, seesDeadLocals(code)));
+  bool all = seesDeadLocals(code);
+  live.assign(instructions.size(), std::vector<bool>(slots, all));
   // Every pass goes backwards; loops need a few.
   for (bool changed = true; changed;) {
     changed = false;
@@ -121,7 +99,7 @@ void CodeInfo::computeLiveness() {
         if (!endsBlock(in.op))
           join(in.next);
         join(jumpTarget(in));
-        useLocals(in, seesDeadLocals(code), now);
+        useLocals(in, all, now);
         for (const Handler &handler : handlers)
           if (handler.start <= int(2 * unit) && int(2 * unit) < handler.end)
             join(handler.target);
