@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-#define PYJIT_PROGRAMS_VERSION 3
+#define PYJIT_PROGRAMS_VERSION 4
 
 /// 24 bytes. `dst`, `a`, `b` are registers unless the opcode says otherwise.
 typedef struct PyjitInst {
@@ -353,7 +353,8 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_DEL_CELL = 51,
   PYJIT_MOCK_DEL_SLOT = 52, // or a is a context variable's token: it is taken
                             //   back
-  PYJIT_MOCK_APPEND = 56,   // list a: append b; set a: add b
+  PYJIT_MOCK_APPEND = 56,   // list a: append b; set a: add b;
+                            //   functools.lru_cache a: a hit of its entry b
   PYJIT_MOCK_REPLACE = 57,  // list or set a: contents become registers
                             //   lists[b .. b+imm)
   PYJIT_MOCK_CLEAR = 58,    // dict a: remove all (filled by SET_ITEM)

@@ -221,8 +221,8 @@ int pyjitRangeParts(PyObject *iterator, long *next, long *step, long *left) {
 }
 
 /* As Modules/_functoolsmodule.c declares them. */
-typedef struct {
-  PyObject_HEAD void *prev, *next;
+typedef struct LruLink {
+  PyObject_HEAD struct LruLink *prev, *next;
   Py_hash_t hash;
   PyObject *key, *result;
 } LruLink;
@@ -232,6 +232,7 @@ typedef struct {
   ternaryfunc wrapper;
   int typed;
   PyObject *cache;
+  Py_ssize_t hits;
 } LruCache;
 
 static PyTypeObject *lruCacheType(void) {
@@ -254,6 +255,27 @@ PyObject *pyjitCache(PyObject *object) {
     return NULL;
   PyObject *cache = ((LruCache *)object)->cache;
   return cache && PyDict_CheckExact(cache) ? cache : NULL;
+}
+
+int pyjitIsCache(PyObject *object) { return pyjitCache(object) != NULL; }
+
+void pyjitCacheHit(PyObject *object, PyObject *entry) {
+  LruCache *self = (LruCache *)object;
+  ++self->hits;
+  if (!pyjitCacheLink(entry))
+    return;
+  LruLink *link = (LruLink *)entry, *root = &self->root;
+  PyObject *error = PyErr_GetRaisedException();
+  /* Somebody may have thrown it out since it was looked at. */
+  if (_PyDict_GetItem_KnownHash(self->cache, link->key, link->hash) == entry) {
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    link->prev = root->prev;
+    link->next = root;
+    root->prev->next = link;
+    root->prev = link;
+  }
+  PyErr_SetRaisedException(error);
 }
 
 int pyjitCacheTyped(PyObject *object) { return ((LruCache *)object)->typed; }

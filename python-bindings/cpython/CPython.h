@@ -79,6 +79,11 @@ PyObject *pyjitCache(PyObject *object);
 int pyjitCacheTyped(PyObject *object);
 /// A bounded cache's dict holds links: the result in one, borrowed; else null.
 PyObject *pyjitCacheLink(PyObject *object);
+/// Whether it is a functools.lru_cache that keeps anything.
+int pyjitIsCache(PyObject *object);
+/// What a call does that an lru_cache answers by `entry`, a value of its dict:
+/// one hit more, and the entry is the latest.
+void pyjitCacheHit(PyObject *object, PyObject *entry);
 /// The context variable that a token of it belongs to, borrowed, and whether
 /// the token has been used.
 PyObject *pyjitTokenVariable(PyObject *token);

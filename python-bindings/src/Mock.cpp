@@ -641,6 +641,10 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
       return PyContextVar_Reset(pyjitTokenVariable(a), a) == 0;
     return storeSlot(a, name(), nullptr) == 0;
   case PYJIT_MOCK_APPEND:
+    if (pyjitIsCache(a)) {
+      pyjitCacheHit(a, b());
+      return true;
+    }
     return PyList_Check(a) ? PyList_Append(a, b()) == 0
                            : PySet_Add(a, b()) == 0;
   case PYJIT_MOCK_REPLACE: {

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import functools
 import operator
+import random
 import types
 from typing import Any
 
+import pytest
 import torch
-from Integration.harness import Compile, Steps, attempt, module_of, scenario, values
+from Integration.harness import (
+    ANY,
+    Compile,
+    Steps,
+    attempt,
+    module_of,
+    scenario,
+    tell,
+    values,
+)
 
 
 class _Plain:
@@ -361,6 +372,48 @@ def test_lru_cache(compile: Compile) -> Steps:
     f = compile(lambda x, n: x * scale(n))
     for n in (1, 1, 2, 1, 2):
         yield [f(values(4), n), list(calls)]
+
+
+@pytest.mark.parametrize("most", [None, 1, 2, 3])
+@pytest.mark.parametrize("between", ["one graph", "graph breaks", "branch"])
+def test_a_hit_of_a_cache_makes_its_entry_the_latest(
+    between: str, most: int | None
+) -> None:
+    """What is thrown out is what was asked for longest ago, and `cache_info()` counts."""
+
+    def story(compile: Compile) -> Steps:
+        calls: list[int] = []
+
+        @functools.lru_cache(maxsize=most)
+        def scale(n: int) -> float:
+            calls.append(n)
+            return n * 2.0
+
+        @functools.lru_cache
+        def named(n: int, *, kind: str) -> str:
+            calls.append(-n)
+            return f"{kind} {n}"
+
+        def step(x: torch.Tensor, n: int, m: int) -> Any:
+            y = x * scale(n)
+            if between == "graph breaks":
+                print(end="")
+            elif between == "branch" and y.sum() > 3:
+                y = y - scale(m)
+            return y * scale(m) + scale(n), named(n, kind="a")
+
+        f = compile(step)
+        r = random.Random(3)
+        for n, m in [(1, 2)] * 4 + [(2, 1), (1, 3)] * 3:
+            yield f(values(4, seed=n), n, m), calls, scale.cache_info()
+        for step_ in range(24):
+            n, m = r.randrange(4), r.randrange(4)
+            yield f(values(4, seed=step_), n, m), calls, scale.cache_info()
+            yield named.cache_info()
+            if step_ % 5 == 0:
+                scale(r.randrange(4))
+
+    tell(story, captured=False, graph_breaks=ANY)
 
 
 @scenario(captured="late")

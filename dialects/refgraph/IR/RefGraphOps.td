@@ -669,6 +669,9 @@ def RefGraph_AppendOp : RefGraph_Op<"append"> {
     ```mlir
     refgraph.append %l, %v : !refgraph.obj<"list">, !refgraph.obj<"int">
     ```
+
+    To append an entry of a `functools.lru_cache` to it is what a call does that
+    it answers: one hit more, and the entry is the latest.
   }];
   let arguments = (ins RefGraph_Obj:$holder, RefGraph_Value:$value);
   let assemblyFormat = [{

@@ -211,6 +211,10 @@ LogicalResult SegmentComposer::checkUnwritten(Operation *read, Value holder,
       continue;
     if (selector && onePlace && key && writtenKey && key != writtenKey)
       continue;
+    // What is appended changes no field.
+    if (auto field = dyn_cast<GetOp>(read);
+        isa<AppendOp>(write) && field && field.getSelector() == Selector::field)
+      continue;
     // Another entry of its dict makes an object neither of another class nor
     // one with another dict.
     auto get = dyn_cast<GetOp>(read);

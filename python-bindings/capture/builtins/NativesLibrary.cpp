@@ -171,6 +171,8 @@ ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
   s.reads.read(dict, Select::Item, key, value);
   if (PyObject *result = pyjitCacheLink(value))
     s.reads.read(s.objects.find(value), Select::Field, resultName, result);
+  // It counts, and its entry becomes the latest.
+  s.effects.writes.push_back({node, Select::Item, nullptr, value});
   return ResultKind::Known;
 }
 

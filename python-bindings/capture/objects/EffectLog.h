@@ -11,12 +11,13 @@
 namespace pyjit::capture {
 
 /// A write of an attribute, a slot or an item of an object that existed before
-/// the call, or an element that was appended to a list.
+/// the call, an element that was appended to a list, or the entry of a
+/// functools.lru_cache that answered a call.
 struct Write {
   Node *owner;
   Select select;
   PyObject *key;
-  PyObject *appended = nullptr; ///< list.append: the element
+  PyObject *appended = nullptr; ///< the element, or the entry
 };
 
 /// Effects that can be seen from outside, in the order in which Python made
