@@ -107,8 +107,20 @@ void Scalars::specializeRange(PyObject *range) {
     return;
   Range parts = found->second;
   ranges.erase(found);
+  specializeParts(parts, range);
+}
+
+/// What a range, or an iterator of one, counts by; `made`: it itself, or null.
+void Scalars::specializeParts(const Range &parts, PyObject *made) {
   specialize(parts.next);
   specialize(parts.left);
+  if (!made || !PyRange_Check(made))
+    return;
+  // Ranges with other ends may count as far.
+  PyObject *stop = PyObject_GetAttrString(made, "stop");
+  s.objects.keep(stop);
+  Py_DECREF(stop);
+  specialize(stop);
 }
 
 /// `range` of ints, some of which are followed; false if the range is not.
@@ -159,8 +171,6 @@ bool Scalars::makeRange(const Call &call) {
       if (left)
         left = derive(rt::Arith::FloorDiv, left, constant(long(by)));
     }
-  } else {
-    specialize(stop); // of an empty range nothing else tells where it ends
   }
   if (left && !s.ended())
     madeRange = {frame, {start, long(step.integer), left}};
@@ -187,8 +197,7 @@ void Scalars::setRangeResult(PyObject *made) {
     ranges[made] = parts;
     return;
   }
-  specialize(parts.next);
-  specialize(parts.left);
+  specializeParts(parts, made);
 }
 
 /// Whatever looks at a range, other than a loop.

@@ -214,6 +214,7 @@ private:
   void nextOfRange(PyObject *iterator);
   bool makeRange(const Call &call);
   void specializeRange(PyObject *range);
+  void specializeParts(const Range &parts, PyObject *made);
   void setRangeResult(PyObject *made);
   bool compute(rt::Arith function, PyObject *a, PyObject *b,
                const rt::Number &result);
