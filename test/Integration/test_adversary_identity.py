@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Callable
@@ -53,6 +54,85 @@ def test_equal_values_are_one_object_or_two(ask: str, kind: str) -> None:
             (other, one), (other, other), (one, two), (make("3.5"), make("3.5")),
         ]:  # fmt: skip
             yield f(values(4), a, b)
+
+    tell(story, captured=False, graph_breaks=ANY)
+
+
+# Containers find a nan by its identity.
+_SEARCHES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "lists": lambda x, a, b: (x * 2, [a] == [b], [a, 1.0] != [b, 1.0]),
+    "tuples": lambda x, a, b: (x * 2, (a, b) == (b, a), {"k": (a,)} == {"k": (b,)}),
+    "in": lambda x, a, b: (x * 2, a in [b], b in (a, 2.0), [a, b].count(a)),
+    "index": lambda x, a, b: (x * 2, [b, a].index(a)),
+    "a key": lambda x, a, b: (x * 2, b in {a: 1}, len({a, b})),
+    "behind a graph break": lambda x, a, b: (
+        (k := [a]),
+        print(end=""),
+        x * 2,
+        k == [b],
+        k == [a],
+    )[2:],
+    "returned": lambda x, a, b: (x * 2, [a, b, a]),
+    "of a constant": lambda x, a, b: (x * 2, (a, b) == _PAIR, a in _PAIR),
+}
+_NAN = float("nan")
+_PAIR = (_NAN, float("nan"))
+
+
+@pytest.mark.parametrize("held", ["arguments", "list", "dict"])
+@pytest.mark.parametrize("search", _SEARCHES)
+def test_nans_are_one_object_or_two(search: str, held: str) -> None:
+    ask = _SEARCHES[search]
+    forms: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], Any]]] = {
+        "arguments": (ask, lambda a, b: (a, b)),
+        "list": (lambda x, k: ask(x, *k), lambda a, b: ([a, b],)),
+        "dict": (lambda x, k: ask(x, k["a"], k["b"]), lambda a, b: ({"a": a, "b": b},)),
+    }
+
+    def story(compile: Compile) -> Steps:
+        called, give = forms[held]
+        f = compile(called)
+        nans = [float("nan") for _ in range(4)]
+        one, two, three, four = nans
+        for a, b in [
+            (one, one), (two, two), (one, two), (two, one), (three, four), (three, three),
+            (_NAN, _PAIR[1]), (_NAN, one), (1.0, one), (one, 1.0), (1.0, 1.0), (four, one), (four, four),
+        ]:  # fmt: skip
+            answer = f(values(4), *give(a, b))
+            shown = answer[1]
+            if isinstance(shown, list):
+                # Which of those that it was given they are.
+                yield answer[0], [[v is a, v is b] for v in shown if math.isnan(v)]
+            yield answer
+
+    tell(story, captured=False, graph_breaks=ANY)
+
+
+@pytest.mark.parametrize("where", ["dict", "set"])
+def test_nans_are_keys(where: str) -> None:
+    def story(compile: Compile) -> Steps:
+        f = compile(lambda x, keys, a: (x * 2, a in keys, len(keys)))
+        one, two = float("nan"), float("nan")
+        keys: Any = {one: 1, 2.0: 3} if where == "dict" else {one, 2.0}
+        for a in (two, two, one, two, one, 2.0, one):
+            yield f(values(4), keys, a)
+
+    tell(story, captured=False, graph_breaks=ANY)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_an_address_is_asked_twice(kind: str) -> None:
+    """It is that of one object, which a number that is handed on would not be."""
+
+    def story(compile: Compile) -> Steps:
+        def step(x: torch.Tensor, v: Any) -> Any:
+            w = v * 2
+            first, other, again = id(v), id(w), id(v)
+            return x * 3, first == again, first == other, id(w) == other, id(None)
+
+        f = compile(step)
+        for n in range(9):
+            yield f(values(4), _KINDS[kind](f"{n}.5"))
 
     tell(story, captured=False, graph_breaks=ANY)
 

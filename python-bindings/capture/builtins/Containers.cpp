@@ -290,6 +290,8 @@ void Containers::setItem(PyObject *set, PyObject *item) {
     return;
   if (node->pinned && PyFrozenSet_CheckExact(set))
     return;
+  if (holdsNan(item))
+    return s.end(ReasonKind::UnusualObject, "a nan as a key");
   int found = PySet_Contains(set, item);
   if (found < 0)
     return PyErr_Clear();

@@ -100,6 +100,8 @@ PyjitValue EscapeWalk::compute(PyObject *object) {
     return found->second;
   if (int number = s.scalars.valueOf(object); number >= 0)
     return number;
+  if (PyjitValue nan = s.reads.nanValue(object); nan >= 0)
+    return nan;
   if (isValue(object))
     return s.objects.addConstant(object);
   if (s.objects.isTensor(object))

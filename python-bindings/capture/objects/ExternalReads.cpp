@@ -10,6 +10,12 @@
 
 using namespace pyjit::capture;
 
+/// Guards look for a key that is equal.
+static void checkKey(Recording &s, PyObject *key) {
+  if (holdsNan(key))
+    s.end(ReasonKind::UnusualObject, "a nan as a key");
+}
+
 Selector ExternalReads::selectorOf(Select select, PyObject *key) {
   Selector selector;
   selector.kind = PyjitSelector(select);
@@ -21,6 +27,7 @@ Selector ExternalReads::selectorOf(Select select, PyObject *key) {
     selector.key = s.writer.string(utf8(key));
     break;
   case Select::Item:
+    checkKey(s, key);
     selector.key = s.objects.constant(key);
     break;
   default:
@@ -167,6 +174,27 @@ void ExternalReads::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
   s.tensors->bindExternal(tensor, value);
 }
 
+/// Which nans are one object: no comparison tells, but `in` and the `==` of
+/// lists do.
+void ExternalReads::noteNan(PyObject *nan, PyjitValue value) {
+  constexpr size_t kMost = 16;
+  if (PyjitValue first = nanValue(nan); first >= 0)
+    return s.addSame(value, first);
+  if (nans.size() == kMost)
+    return s.end(ReasonKind::TooMuch, "many nans from before the call");
+  for (auto &[known, first] : nans)
+    s.add(PyjitDistinctOp{.lhs = first, .rhs = value});
+  s.objects.keep(nan);
+  nans.emplace_back(nan, value);
+}
+
+PyjitValue ExternalReads::nanValue(PyObject *nan) const {
+  for (auto &[known, value] : nans)
+    if (known == nan)
+      return value;
+  return -1;
+}
+
 void ExternalReads::emitGet(Node *owner, const Selector &selector,
                             PyObject *result, const AccessPath &path) {
   PyjitGetOp get{.holder = owner ? s.objects.ssa(owner) : s.objects.external,
@@ -176,7 +204,9 @@ void ExternalReads::emitGet(Node *owner, const Selector &selector,
   if (isValue(result)) {
     get.equals = s.objects.constant(result);
     get.resultType = s.objects.irType(result);
-    s.add(get);
+    PyjitValue value = s.add(get);
+    if (isNan(result))
+      noteNan(result, value);
     if (PyUnicode_CheckExact(result) && owner)
       s.breaks.noteFixed(GraphBreaks::Fixes::Text, PyObject_Hash(result),
                          owner->inArgument ? nullptr : owner->object);
@@ -268,7 +298,7 @@ void ExternalReads::readIndex(Node *owner, Select select, Py_ssize_t index,
     return s.containers.ownAppended(owner);
   // The identity of an immutable, pinned tuple fixes the values in it.
   if (owner && owner->pinned && PyTuple_CheckExact(owner->object) &&
-      isValue(result))
+      isValue(result) && !isNan(result))
     return;
   Selector selector;
   selector.kind = PyjitSelector(select);
@@ -351,6 +381,7 @@ void ExternalReads::keys(Node *owner, PyObject *keyList) {
     PyObject *key = PyList_GET_ITEM(keyList, i);
     if (ObjectTable::isTensor(key))
       return s.end(ReasonKind::DataInPython, "a tensor as a key");
+    checkKey(s, key);
     if (!s.objects.known(key))
       s.objects.pin(key);
   }

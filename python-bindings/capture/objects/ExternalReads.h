@@ -16,6 +16,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <vector>
 
 namespace pyjit::capture {
 
@@ -43,6 +44,9 @@ public:
 
   /// Whether a leaf has hooks: it has none.
   void unhooked(Node *leaf);
+
+  /// Where a nan was read from; -1 for one that was not.
+  PyjitValue nanValue(PyObject *nan) const;
 
   void readCell(PyObject *cell);
   /// Whether the call made the cell.
@@ -77,6 +81,7 @@ private:
                const AccessPath &path = {});
   void emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
                      const AccessPath &path);
+  void noteNan(PyObject *nan, PyjitValue value);
   Selector selectorOf(Select select, PyObject *key);
   Node *canonical(Node *owner, Select &select);
 
@@ -88,6 +93,8 @@ private:
   /// Whose attributes lie in these dicts, of objects from before the call.
   std::map<PyObject *, Node *> instanceDicts;
   std::set<PyObject *> writtenCells;
+  /// Each with its first read.
+  std::vector<std::pair<PyObject *, PyjitValue>> nans;
 };
 
 } // namespace pyjit::capture

@@ -5,6 +5,7 @@
 
 #include "CPython.h"
 
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <string>
@@ -126,6 +127,22 @@ bool pyjit::capture::isValue(PyObject *o) {
          PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) ||
          PyComplex_CheckExact(o) ||
          (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == 0);
+}
+
+bool pyjit::capture::isNan(PyObject *o) {
+  if (PyFloat_CheckExact(o))
+    return std::isnan(PyFloat_AS_DOUBLE(o));
+  return PyComplex_CheckExact(o) && (std::isnan(PyComplex_RealAsDouble(o)) ||
+                                     std::isnan(PyComplex_ImagAsDouble(o)));
+}
+
+bool pyjit::capture::holdsNan(PyObject *key) {
+  if (!PyTuple_CheckExact(key))
+    return isNan(key);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+    if (holdsNan(PyTuple_GET_ITEM(key, i)))
+      return true;
+  return false;
 }
 
 static bool isStaticType(PyTypeObject *type) {

@@ -18,6 +18,10 @@ inline bool isHeap(PyObject *o) { return isHeapType(Py_TYPE(o)); }
 
 /// Values: immutable, compared by content, known concretely wherever they are.
 bool isValue(PyObject *object);
+/// A value that is equal to nothing: containers find it by its identity.
+bool isNan(PyObject *object);
+/// Whether a key of a dict or a set is one, or a tuple with one in it.
+bool holdsNan(PyObject *key);
 /// Objects that live as long as the process and need no path: static types,
 /// their methods, torch's dtypes.
 bool isProcessConstant(PyObject *object);
