@@ -147,6 +147,32 @@ def test_an_object_over_a_dict_from_before_the_call() -> None:
 
 
 @pytest.mark.parametrize("between", _BETWEEN)
+@pytest.mark.parametrize("held", ["arguments", "list"])
+def test_arguments_share_a_dict_in_later_calls(held: str, between: str) -> None:
+    class Other(Plain):
+        pass
+
+    def step(x: torch.Tensor, one: Any, other: Any) -> Any:
+        one.n += 1
+        _BETWEEN[between]()
+        other.n = other.n * 10
+        other.m = one.n
+        return x * one.n, other.n
+
+    def story(compile: Compile) -> Steps:
+        fast = compile(step if held == "arguments" else lambda x, pair: step(x, *pair))
+        for shared in (0, 0, 1, 0, 1, 1, 0, 0):
+            one, other = Plain(), Other()
+            one.n, other.n = 4, 5
+            if shared:
+                other.__dict__ = one.__dict__
+            given = (one, other) if held == "arguments" else ([one, other],)
+            yield fast(values(2), *given), vars(one), vars(other)
+
+    tell(story, captured=False, graph_breaks=ANY)
+
+
+@pytest.mark.parametrize("between", _BETWEEN)
 def test_an_argument_is_the_dict_of_another_one_in_later_calls(between: str) -> None:
     def story(compile: Compile) -> Steps:
         def step(x: torch.Tensor, one: Any, entries: dict[str, Any]) -> Any:

@@ -20,9 +20,17 @@ using namespace pyjit::capture;
 // Writes
 //===----------------------------------------------------------------------===//
 
+/// The `__dict__` of an argument, read; null if that ended the recording.
+static Node *readDict(Recording &s, Node *owner) {
+  PyObject *dict = pyjitInstanceDict(owner->object);
+  s.reads.read(owner, Select::Dict, nullptr, dict);
+  return s.dead ? nullptr : s.objects.find(dict);
+}
+
 /// A dict among the arguments may be the `__dict__` of another argument in
-/// another call, whose attributes are its entries then.
-static void separateFromDicts(Recording &s, const std::set<Node *> &written) {
+/// another call, whose attributes are its entries then; and two arguments may
+/// have one `__dict__`.
+static void separateDicts(Recording &s, const std::set<Node *> &written) {
   std::vector<Node *> dicts, owners;
   for (auto &entry : s.objects.nodes) {
     Node *node = entry.second.get();
@@ -34,18 +42,22 @@ static void separateFromDicts(Recording &s, const std::set<Node *> &written) {
              isPlainInstance(node->object) && pyjitInstanceDict(node->object))
       owners.push_back(node);
   }
-  for (Node *dict : dicts)
-    for (Node *owner : owners) {
-      if (!written.count(dict) && !written.count(owner))
-        continue;
-      PyObject *attributes = pyjitInstanceDict(owner->object);
-      s.reads.read(owner, Select::Dict, nullptr, attributes);
-      if (s.dead)
-        return;
-      PyjitValue a = s.objects.ssa(s.objects.find(attributes)),
-                 b = s.objects.ssa(dict);
-      s.add(PyjitDistinctOp{.lhs = a, .rhs = b});
-    }
+  auto separate = [&](Node *owner, Node *other, Node *otherDict) {
+    if (s.dead || (!written.count(other) && !written.count(owner)))
+      return;
+    Node *own = readDict(s, owner);
+    Node *dict = own && !otherDict ? readDict(s, other) : otherDict;
+    if (!own || !dict || own == dict)
+      return;
+    PyjitValue a = s.objects.ssa(own), b = s.objects.ssa(dict);
+    s.add(PyjitDistinctOp{.lhs = a, .rhs = b});
+  };
+  for (size_t i = 0; i < owners.size(); ++i) {
+    for (Node *dict : dicts)
+      separate(owners[i], dict, dict);
+    for (size_t j = 0; j < i; ++j)
+      separate(owners[i], owners[j], nullptr);
+  }
 }
 
 /// A write reaches every path to its object: objects that were met as two stay
@@ -55,7 +67,7 @@ void Escape::separateWritten() {
                            s.effects.replaced.end());
   for (const Write &write : s.effects.writes)
     written.insert(write.owner);
-  separateFromDicts(s, written);
+  separateDicts(s, written);
   for (Node *node : written) {
     for (auto &entry : s.objects.nodes) {
       Node *other = entry.second.get();
