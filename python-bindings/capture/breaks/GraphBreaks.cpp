@@ -118,9 +118,13 @@ PyObject *GraphBreaks::looksAtUnseen(const Instruction &in, PyObject **stack) {
   return nullptr;
 }
 
-void GraphBreaks::asksForVariables() {
+void GraphBreaks::asks(ReasonKind kind, const std::string &what) {
   asksSegments |= !s.ended();
-  s.endWhole(ReasonKind::PythonFeature, "the local variables of a frame");
+  s.endWhole(kind, what);
+}
+
+void GraphBreaks::asksForVariables() {
+  asks(ReasonKind::PythonFeature, "the local variables of a frame");
 }
 
 void GraphBreaks::noteGradient() {

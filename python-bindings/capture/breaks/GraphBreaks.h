@@ -39,8 +39,10 @@ public:
   static bool isCarried(bool live, PyObject *local);
   /// Whether the instruction looks at an unseen value.
   PyObject *looksAtUnseen(const Instruction &instruction, PyObject **stack);
-  /// The program reads which variables a frame has: no part is compiled, for a
-  /// continuation's frame has those that it needs.
+  /// The program asks for `what`, which differs where a call is compiled in
+  /// segments: no part is compiled.
+  void asks(ReasonKind kind, const std::string &what);
+  /// ... for the variables of a frame: a continuation's has those it needs.
   void asksForVariables();
   /// Whether an instruction moves references, and looks at nothing.
   static bool onlyMoves(int op);
@@ -98,8 +100,9 @@ public:
   bool passes = false; ///< ended by `endOnce`
   /// Ended where the program asks for what differs where a call is compiled in
   /// segments: whether two values are one object (those handed on are equal,
-  /// and no more), which variables a frame has (those that it still needs), or
-  /// whether an object is still there (who hands it on holds it).
+  /// and no more), which variables a frame has (those that it still needs),
+  /// whether an object is still there (who hands it on holds it), or by which
+  /// node of autograd's a tensor was computed (a segment has one for all).
   bool asksSegments = false;
   bool noGraphBreak =
       false; ///< what ended the capture is not one instruction's

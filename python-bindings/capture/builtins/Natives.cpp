@@ -357,6 +357,8 @@ static ResultKind nativeId(Recording &s, const Call &c) {
       s.objects.pin(object);
       return ResultKind::Known;
     }
+    if (isValue(object) && object != Py_None && !PyBool_Check(object))
+      s.breaks.asks(ReasonKind::ObjectIdentity, "id() of a number or string");
   }
   // Its only use there is a hash: which tensors are one object is guarded.
   if (s.tracker.frames.size() > 1 &&

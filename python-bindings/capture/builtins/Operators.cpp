@@ -223,8 +223,8 @@ static bool mayBeOne(PyObject *a, PyObject *b) {
 }
 
 void Operators::asksIdentity() {
-  s.breaks.asksSegments |= !s.ended();
-  s.endWhole(ReasonKind::ObjectIdentity, "`is` between two numbers or strings");
+  s.breaks.asks(ReasonKind::ObjectIdentity,
+                "`is` between two numbers or strings");
 }
 
 void Operators::identity(PyObject *a, PyObject *b) {

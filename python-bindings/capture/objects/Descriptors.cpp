@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
+#include "interpreter/OpcodeTable.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
+
+#include <opcode.h>
 
 #include <cstring>
 #include <optional>
@@ -220,6 +223,21 @@ static Found readGradient(Recording &s, PyObject *object) {
   return {Found::Value, gradient};
 }
 
+/// Whether the instruction after the present one asks no more of its result
+/// than whether it is None.
+static bool comparesToNone(Recording &s) {
+  const ShadowFrame &frame = s.tracker.frames.back();
+  if (!frame.code)
+    return false;
+  CodeInfo &info = s.tracker.info(frame.code);
+  const Instruction &next = info.at(info.at(frame.running).next);
+  if (next.op == LOAD_CONST)
+    return PyTuple_GET_ITEM(frame.code->co_consts, next.arg) == Py_None &&
+           info.at(next.next).op == IS_OP;
+  return next.op == POP_JUMP_IF_NONE || next.op == POP_JUMP_IF_NOT_NONE ||
+         isJumpIf(next.op) || asksTruth(next);
+}
+
 static Found tensorAttribute(Recording &s, PyObject *descr, PyObject *object,
                              PyObject *name) {
   if (isTensorMetadata(descr)) {
@@ -237,6 +255,10 @@ static Found tensorAttribute(Recording &s, PyObject *descr, PyObject *object,
     s.now.dataOf = object;
     return {Found::Fresh, nullptr};
   }
+  // What computed it is one node for all that is compiled.
+  bool ofCall = s.breaks.resumed || !s.objects.isExternal(object);
+  if (is(name, "grad_fn") && ofCall && !isWrapper && !comparesToNone(s))
+    s.breaks.asks(ReasonKind::TensorAttribute, "a node of autograd's graph");
   s.end(ReasonKind::TensorAttribute,
         "tensor attribute " + std::string(PyUnicode_AsUTF8(name)));
   return {Found::Fresh, nullptr};
