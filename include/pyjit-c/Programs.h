@@ -376,6 +376,7 @@ typedef enum PyjitMockOp {
 #define PYJIT_MOCK_FLAG_GRAD 8
 #define PYJIT_MOCK_FLAG_DATA 16
 #define PYJIT_MOCK_FLAG_SEVERAL 32
+#define PYJIT_MOCK_FLAG_RESHAPED 64
 
 /// VIEW with b != 0: sizes and strides that are PYJIT_ANY_DIM, in order, and
 /// then what is added to the offset are computed by pools.ints from b - 1 on:

@@ -138,6 +138,7 @@ LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
           .Case("grad", PYJIT_MOCK_FLAG_GRAD)
           .Case("one of several",
                 PYJIT_MOCK_FLAG_GRAD | PYJIT_MOCK_FLAG_SEVERAL)
+          .Case("reshaped", PYJIT_MOCK_FLAG_RESHAPED)
           .Default(0);
   return success();
 }

@@ -328,6 +328,18 @@ static int64_t computeDims(const int64_t *code,
   return next();
 }
 
+/// The tensor that the memory was made with, as if it had been given the shape
+/// of `view` in place: no view, with the view's history. What was saved of the
+/// memory shares its version counter.
+static at::Tensor reshaped(const at::Tensor &tensor, const at::Tensor &view) {
+  at::Tensor own = detachedPart(tensor, view.sizes(), view.strides(),
+                                view.storage_offset(), /*isData=*/false);
+  if (view.requires_grad())
+    torch::autograd::impl::set_gradient_edge(
+        own, {view.grad_fn(), uint32_t(view.output_nr())});
+  return own;
+}
+
 PyObject *Mock::makeView(const PyjitInst &inst,
                          const std::vector<PyObject *> &registers) const {
   at::Tensor tensor = THPVariable_Unpack(registers[inst.a]);
@@ -368,6 +380,8 @@ PyObject *Mock::makeView(const PyjitInst &inst,
       if (auto *meta = torch::autograd::impl::get_view_autograd_meta(view))
         meta->set_creation_meta(
             torch::autograd::CreationMeta::MULTI_OUTPUT_NODE);
+    if (inst.flags & PYJIT_MOCK_FLAG_RESHAPED)
+      view = reshaped(tensor, view);
     return wrap(view);
   } catch (const std::exception &error) {
     PyErr_Format(PyExc_RuntimeError, "pyjit: view of a result: %s",

@@ -37,6 +37,19 @@ _LAYERS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Tensor]]] = {
         lambda x, m: m(x)[0],
     ),
     "RNN": (lambda: nn.RNN(8, 4), lambda x, m: m(x)[0]),
+    # Its result is transposed in place: no view.
+    "GRU, batch first": (
+        lambda: nn.GRU(8, 4, batch_first=True),
+        lambda x, m: m(x)[0],
+    ),
+    "transposed in place": (
+        lambda: nn.Linear(8, 8),
+        lambda x, m: m(x).exp().transpose_(0, 2).transpose_(0, 1),
+    ),
+    "squeezed in place": (
+        lambda: nn.Linear(8, 4),
+        lambda x, m: m(x).tanh().unsqueeze_(0),
+    ),
     "max_pool1d": (lambda: nn.Linear(8, 4), _pooled),
     "conv1d": (lambda: nn.Conv1d(3, 4, 3), lambda x, m: m(x)),
     "normalised": (lambda: nn.LayerNorm(8), lambda x, m: m(x)),

@@ -602,7 +602,7 @@ LogicalResult DifferentiableOp::verify() {
 LogicalResult ShownOp::verify() {
   if (getMode() == "detached" || getMode() == "view of detached" || isData() ||
       getMode() == "no_grad" || getMode() == "grad" ||
-      getMode() == "one of several" || isOfItself())
+      getMode() == "one of several" || getMode() == "reshaped" || isOfItself())
     return success();
   return emitOpError("in an unknown way: '") << getMode() << "'";
 }

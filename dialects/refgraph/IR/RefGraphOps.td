@@ -766,7 +766,9 @@ def RefGraph_ShownOp : RefGraph_Op<"shown", [
     not be written in place. `"view of itself"`: it shares no other's memory
     that the trace knows of, and is a view to autograd all the same (of what a
     composite operator, which is one line, made on its way): a write in place
-    gives its base another history, and hooks on it are none of that. Without
+    gives its base another history, and hooks on it are none of that.
+    `"reshaped"`: no view, but the tensor that the memory was made with, in
+    another shape or order that was given to it in place (`transpose_`). Without
     this line it is a view like any.
 
     ```mlir

@@ -261,6 +261,8 @@ std::string LeavingTensors::shownAs(const at::Tensor &t,
                   (!base->isPart || divided.count(memoryOf(info)));
   if (detached)
     return t.is_view() ? "view of detached" : "detached";
+  if (!t.is_view() && info.isReshaped)
+    return "reshaped";
   std::string how = t.is_view() ? viewShownAs(t, impl.state.gradMode) : "";
   return how.empty() && isOfItself(t, info) ? "view of itself" : how;
 }

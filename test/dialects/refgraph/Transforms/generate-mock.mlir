@@ -343,3 +343,20 @@ refgraph.trace @view_of_itself {
   refgraph.advance %r by 1 : !T
   refgraph.leave %r : !T
 }
+
+// One whose shape was changed in place, after its memory was saved, is made of
+// what the graph returns, and is no view of it.
+// CHECK-LABEL: refgraph.mock @reshaped
+// CHECK-SAME:    results(%[[R:[^:]*]]: {{.*}}) {
+// CHECK-NEXT:    %[[V:.*]] = refgraph.view %[[R]] offset 0 shown "reshaped" :
+// CHECK-NEXT:    refgraph.leave %[[V]]
+refgraph.trace @reshaped {
+  %e = refgraph.external
+  refgraph.state {grad_mode = true}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !refgraph.tensor<[2, 3], [3, 1], f32, "cpu">
+  %r = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!refgraph.tensor<[2, 3], [3, 1], f32, "cpu">) -> !refgraph.tensor<[2, 3], [3, 1], f32, "cpu">
+  %t = refgraph.tensor_op "aten::transpose.int"(%r, 0 : i64, 1 : i64) aliases [0] : (!refgraph.tensor<[2, 3], [3, 1], f32, "cpu">) -> !refgraph.tensor<[3, 2], [1, 3], f32, "cpu">
+  refgraph.shown %t "reshaped" : !refgraph.tensor<[3, 2], [1, 3], f32, "cpu">
+  refgraph.differentiable %t : !refgraph.tensor<[3, 2], [1, 3], f32, "cpu">
+  refgraph.leave %t : !refgraph.tensor<[3, 2], [1, 3], f32, "cpu">
+}
