@@ -10,6 +10,7 @@ import itertools
 import operator
 import os
 import re
+import sys
 import types
 import typing
 import weakref
@@ -443,6 +444,51 @@ def test_reversed_modules_are_guarded() -> None:
 
     with torch.no_grad():
         follows(run, change, values(4))
+
+
+def _contract_path(
+    equation: str, *operands: torch.Tensor, optimize: object = None
+) -> Any:
+    """As opt_einsum's: Python over sets, which says in which order operands are multiplied."""
+    left, _, right = equation.partition("->")
+    sets = [frozenset(part) for part in left.split(",")]
+    sizes = {
+        name: size
+        for part, operand in zip(left.split(","), operands, strict=True)
+        for name, size in zip(part, operand.shape, strict=True)
+    }
+    path = []
+    while len(sets) > 1:
+        pairs = [(i, j) for i in range(len(sets)) for j in range(i)]
+        i, j = min(pairs, key=lambda p: sum(sizes[n] for n in sets[p[0]] | sets[p[1]]))
+        path.append((j, i))
+        sets = [s for k, s in enumerate(sets) if k not in (i, j)] + [sets[i] | sets[j]]
+    return path, frozenset(right)
+
+
+def test_the_path_of_einsum_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where opt_einsum is installed: one graph for each set of shapes."""
+    package = types.ModuleType("opt_einsum")
+    contract = types.ModuleType("opt_einsum.contract")
+    try:
+        from opt_einsum.contract import contract_path
+    except ImportError:
+        contract_path = _contract_path
+    for module in (package, contract):
+        monkeypatch.setattr(module, "contract_path", contract_path, raising=False)
+    monkeypatch.setitem(sys.modules, "opt_einsum", package)
+    monkeypatch.setitem(sys.modules, "opt_einsum.contract", contract)
+    monkeypatch.setattr(torch.backends.opt_einsum, "_opt_einsum", package)
+
+    def run(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("ij,jk,kl->il", a, b, c) * 2
+
+    fast = pyjit.compile(run)
+    for n, m in [(2, 9)] * 3 + [(8, 3)] * 3 + [(2, 9)]:
+        given = values(n, 3), values(3, m), values(m, 4)
+        same(run(*given), fast(*given))
+    assert pyjit.stats(fast)["graph_break_sites"] == []
+    assert hits(fast) >= 4
 
 
 @functools.lru_cache(typed=True)

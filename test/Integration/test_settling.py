@@ -269,6 +269,27 @@ def test_sums_and_bests_of_data_are_pythons(name: str) -> None:
     tell(story)
 
 
+# ---- Sizes that a generator yields
+
+
+@pytest.mark.parametrize("best", [max, min])
+def test_the_longest_of_many_is_computed(best: Callable[..., int]) -> None:
+    """One specialization, whichever tensor is the longest."""
+
+    def story(compile: Compile) -> Steps:
+        def f(tensors: list[torch.Tensor], x: torch.Tensor) -> Any:
+            length = best(len(t) for t in tensors)
+            return x * length, length, x[:length], x.new_zeros(length)
+
+        g = compile(f)
+        draws = random.Random(0)
+        for _ in range(18):
+            tensors = [values(draws.randint(2, 9)) for _ in range(5)]
+            yield g(tensors, values(9))
+
+    settles(story, last=8, most=6)
+
+
 # ---- Not for a few values
 
 

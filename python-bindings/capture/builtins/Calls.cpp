@@ -230,6 +230,8 @@ static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
     s.end(ReasonKind::AutogradFunction, "an autograd function with a gradient");
   if (CheckpointRegion::isCheckpoint(f))
     return s.checkpoint.call(call);
+  if (std::optional<ResultKind> path = callContractionPath(s, call))
+    return *path;
   auto *code = reinterpret_cast<PyCodeObject *>(
       reinterpret_cast<PyFunctionObject *>(f)->func_code);
   if (s.copies.isShown(call) || looksAtFrames(s, code) ||

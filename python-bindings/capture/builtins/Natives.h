@@ -5,6 +5,8 @@
 
 #include "Recording.h"
 
+#include <optional>
+
 namespace pyjit::capture {
 
 /// Records what the function is about to read and says what it returns.
@@ -99,6 +101,10 @@ bool asksDefaultDevice(Recording &recording, const Call &call);
 void prepareTransforms(Recording &recording, PyObject *function);
 /// Once Dynamo has compiled something, it notes every nn.Module that is made in
 /// a weak table of its own.
+/// A function that tells an order of products by the shapes of tensors, or
+/// nothing if it is another one.
+std::optional<ResultKind> callContractionPath(Recording &recording,
+                                              const Call &call);
 bool isModuleMark(PyObject *object);
 ResultKind callModuleMark(Recording &recording, const Call &call);
 

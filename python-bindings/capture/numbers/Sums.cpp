@@ -5,10 +5,11 @@
 // floats it keeps what the additions round off, and adds that in the end
 // (Neumaier's algorithm; with two floats this makes no difference).
 //
-// `max()` and `min()` of numbers compare each with the best so far. Of floats
-// the specialization computes the best; else what each comparison came to is
-// guarded, and the result is the element that it came to (of what a generator
-// yields: it keeps its value).
+// `max()` and `min()` of numbers compare each with the best so far. Of floats,
+// and of what a generator yields (`max(len(t) for t in tensors)`), the
+// specialization computes the best; else what each comparison came to is
+// guarded, and the result is the element that it came to: a size, say, that
+// others are known by.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,7 +55,7 @@ bool Scalars::addTo(Sum &sum, PyObject *number) {
   PyObject *total = nullptr, *lost = sum.lost;
   rt::Number addend;
   bool known = !sum.isOver && asNumber(number, addend);
-  if (known && sum.best && addend.isFloat && !isOfSize(number))
+  if (known && sum.best)
     total = sum.total ? combine(*sum.best, sum.total, number) : number;
   else if (known && !sum.best)
     total = combine(rt::Arith::Add, sum.total, number);

@@ -131,16 +131,18 @@ void ExternalReads::readParts(PyObject *object, PyjitValue value) {
   part("index");
 }
 
-/// Behind a graph break: a function that an earlier segment may have made,
-/// which is another one in each call.
+/// A function within another one, which may be another one in each call: an
+/// argument (`opt.step(closure)`), or, behind a graph break, what an earlier
+/// segment may have made.
 bool ExternalReads::isPassedOn(Node *owner, PyObject *object) {
-  if (!s.breaks.resumed || (owner && owner->pinned) ||
-      !PyFunction_Check(object))
+  if ((owner && owner->pinned) || !PyFunction_Check(object))
     return false;
   auto *code = reinterpret_cast<PyCodeObject *>(
       reinterpret_cast<PyFunctionObject *>(object)->func_code);
   if (!(code->co_flags & CO_NESTED))
     return false;
+  if (!s.breaks.resumed)
+    return !owner || owner->ofArgument;
   // What is found from a constant on, and no segment of this run has made, was
   // there before.
   const std::set<PyObject *> *made = s.breaks.functionsMade;

@@ -85,8 +85,8 @@ void ObjectTable::setResult(ResultKind resultKind, PyObject *result) {
     return;
   case ResultKind::Constant:
     s.tensors->bindConstant(result);
-    if (!isTensor(result) && !known(result)) // numpy's number
-      allocated(result);
+    if (!isTensor(result)) // numpy's number, or of values
+      setResult(ResultKind::FreshDeep, result);
     return;
   case ResultKind::Fresh:
     if (!isTensor(result) && !known(result))
