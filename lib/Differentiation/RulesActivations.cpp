@@ -1,14 +1,16 @@
 //===- RulesActivations.cpp - Derivatives of activations ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Those that no expression describes: halves of a tensor, and what has two
-// results. Formulas: torch/csrc/autograd/FunctionsManual.cpp.
+// Those that no expression describes: halves of a tensor, what has two results,
+// and powers of a number. Formulas: torch/csrc/autograd/FunctionsManual.cpp.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Adjoint.h"
 
 #include "pyjit/Operators/OperatorNames.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace pyjit;
@@ -115,5 +117,32 @@ LogicalResult gradient_rules::ParametricBackward(Adjoint &a) {
   };
   giveLeft(1, ofWeight, ofSelf);
   giveLeft(2, ofSelf, ofWeight);
+  return success();
+}
+
+/// The logarithm is that of the number: as an element of a tensor, one that is
+/// very small would be zero.
+LogicalResult gradient_rules::PowerOfNumber(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  Value result = a.call.getResult(0);
+  Value raised = build.pointwise(operators::aten::ge_Tensor,
+                                 {a.tensor(1), build.wrapped(0)});
+  Value slope;
+  if (std::optional<double> base = a.number(0)) {
+    slope = build.multiply(result, build.wrapped(std::log(*base)));
+    if (*base == 0)
+      slope = build.select(raised, build.wrapped(0), slope);
+  } else if (Value given = tssa::numberOperand(a.call, 0)) {
+    Value base = build.convert(given, build.getBuilder().getF64Type());
+    Value isZero = build.equal(base, build.wrapped(0));
+    slope = build.multiply(
+        result, tssa::NumberOperand{build.apply(operators::aten::log, base)});
+    slope = build.select(
+        build.pointwise(operators::aten::bitwise_and_Tensor, {raised, isZero}),
+        build.wrapped(0), slope);
+  } else {
+    return a.refuse("a power of what is no real number");
+  }
+  a.give(1, build.multiply(a.gradient(), slope));
   return success();
 }

@@ -159,7 +159,18 @@ LogicalResult gradient_rules::Product(Adjoint &a) {
       build.pointwise(operators::aten::gt_Tensor, {zeros, build.wrapped(0)});
   Value divisor = build.select(anyZero, build.wrapped(1), self);
   Value slope = build.select(anyZero, others, build.divide(result, divisor));
-  a.give(0, build.multiply(gradient, slope));
+  Value product = build.multiply(gradient, slope);
+  if (isOverAll) {
+    // Beside two zeros eager gives zeros, and multiplies nothing.
+    Value several = build.pointwise(operators::aten::gt_Tensor,
+                                    {zeros, build.wrapped(1)}),
+          isNan =
+              build.pointwise(operators::aten::ne_Tensor, {product, product});
+    product = build.select(
+        build.pointwise(operators::aten::bitwise_and_Tensor, {several, isNan}),
+        build.wrapped(0), product);
+  }
+  a.give(0, product);
   return success();
 }
 

@@ -222,8 +222,6 @@ foreach ov = ["Tensor", "Scalar"] in {
 def : OfOther<"remainder.Tensor",
               (Mul (Neg $grad), (Call<"aten::div.Tensor_mode"> $self, $other, (Word<"floor">)))>;
 def : OfOther<"fmod.Tensor", (Mul (Neg $grad), (Trunc (Div $self, $other)))>;
-def : OfOther<"remainder.Scalar_Tensor",
-              (Mul (Neg $grad), (Call<"aten::div.Tensor_mode"> $self, $other, (Word<"floor">)))>;
 def : OfOther<"add.Tensor", scaled>;
 foreach name = ["sub", "subtract"] in
   def : OfOther<name # ".Tensor", (Neg scaled)>;
@@ -248,11 +246,7 @@ def : Derivative<"aten::pow.Tensor_Tensor", "exponent",
   (Mul $grad, (Select (BitAnd (Eq $self, 0), (Ge $exponent, 0)), 0,
                       (Mul $result, (Log $self))))>;
 
-// The base may be a number that differs between calls.
-def : Derivative<"aten::pow.Scalar", "exponent",
-  (Let $base, (Call<"aten::full_like"> $exponent, $self),
-    (Mul $grad, (Select (BitAnd (Eq $base, 0), (Ge $exponent, 0)), 0,
-                        (Mul $result, (Log $base)))))>;
+def : GradientRule<"PowerOfNumber", One<["pow.Scalar"]>.Of>;
 
 // At the origin, zero.
 class OfAngle<string operand, dag numerator>
