@@ -60,45 +60,6 @@ bool pyjit::capture::isNumpyFunction(PyObject *object) {
          isNumpyDispatcher(object);
 }
 
-//===----------------------------------------------------------------------===//
-// opt_einsum
-//===----------------------------------------------------------------------===//
-
-/// What says in which order operands are multiplied. Some draw random numbers.
-static bool isStrategy(PyObject *optimize) {
-  if (!PyUnicode_Check(optimize))
-    return optimize == Py_None || PyBool_Check(optimize);
-  std::string name = utf8(optimize);
-  return name.find("random") == std::string::npos && name != "auto-hq";
-}
-
-/// `opt_einsum.contract_path`, which `torch.einsum` asks where it is installed:
-/// searches in Python, over sets, that follow from the equation and the shapes.
-std::optional<ResultKind> pyjit::capture::callContractionPath(Recording &s,
-                                                              const Call &c) {
-  PyObject *modules = PyImport_GetModuleDict();
-  if (!PyDict_GetItemString(modules, "opt_einsum.contract"))
-    return std::nullopt;
-  static PyObject *path = findObject("opt_einsum.contract:contract_path");
-  if (c.callable != path)
-    return std::nullopt;
-  for (size_t i = 0; i < c.args.size(); ++i) {
-    bool known = i < c.positional() ? PyUnicode_Check(c.args[i]) ||
-                                          s.objects.isTensor(c.args[i])
-                                    : isStrategy(c.args[i]);
-    if (!known)
-      return std::nullopt;
-  }
-  for (PyObject *arg : c.args)
-    if (s.objects.isTensor(arg) && s.objects.require(arg))
-      s.sizes.layoutDeep(arg);
-  return ResultKind::Constant;
-}
-
-//===----------------------------------------------------------------------===//
-// Functions of numpy's
-//===----------------------------------------------------------------------===//
-
 /// `np.prod(x.shape)`: one number made of a list of numbers. The Python code
 /// beneath computes with arrays that nobody else sees.
 static ResultKind reduceNumbers(Recording &s, const Call &c) {
@@ -217,4 +178,39 @@ void pyjit::capture::addPlain(NativeTable &t) {
   t.add("torch._C:DisableTorchFunctionSubclass", nothingToDo);
   t.add("torch._C:DisableTorchFunctionSubclass.__enter__", nothingToDo);
   t.add("torch._C:DisableTorchFunctionSubclass.__exit__", nothingToDo);
+}
+
+//===----------------------------------------------------------------------===//
+// opt_einsum
+//===----------------------------------------------------------------------===//
+
+/// What says in which order operands are multiplied. Some draw random numbers.
+static bool isStrategy(PyObject *optimize) {
+  if (!PyUnicode_Check(optimize))
+    return optimize == Py_None || PyBool_Check(optimize);
+  std::string name = utf8(optimize);
+  return name.find("random") == std::string::npos && name != "auto-hq";
+}
+
+/// `opt_einsum.contract_path`, which `torch.einsum` asks where it is installed:
+/// searches in Python, over sets, that follow from the equation and the shapes.
+std::optional<ResultKind> pyjit::capture::callContractionPath(Recording &s,
+                                                              const Call &c) {
+  PyObject *modules = PyImport_GetModuleDict();
+  if (!PyDict_GetItemString(modules, "opt_einsum.contract"))
+    return std::nullopt;
+  static PyObject *path = findObject("opt_einsum.contract:contract_path");
+  if (c.callable != path)
+    return std::nullopt;
+  for (size_t i = 0; i < c.args.size(); ++i) {
+    bool known = i < c.positional() ? PyUnicode_Check(c.args[i]) ||
+                                          s.objects.isTensor(c.args[i])
+                                    : isStrategy(c.args[i]);
+    if (!known)
+      return std::nullopt;
+  }
+  for (PyObject *arg : c.args)
+    if (s.objects.isTensor(arg) && s.objects.require(arg))
+      s.sizes.layoutDeep(arg);
+  return ResultKind::Constant;
 }
