@@ -31,7 +31,7 @@ COMPOSITE = {
     # Functional forms: torch has the in-place ones alone.
     "copy", "zero", "_native_batch_norm_legit_functional",
     # A number as the first operand.
-    "remainder.Scalar_Tensor", "where.ScalarSelf", "where.ScalarOther",
+    "where.ScalarSelf", "where.ScalarOther",
     # Copies of views: torch generates their derivatives from the views'.
     "diagonal_copy", "select_copy.int", "slice_copy.Tensor",
     "affine_grid_generator_backward", "linalg_lu_factor",

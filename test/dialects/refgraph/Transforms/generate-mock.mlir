@@ -349,6 +349,7 @@ refgraph.trace @view_of_itself {
 // CHECK-LABEL: refgraph.mock @reshaped
 // CHECK-SAME:    results(%[[R:[^:]*]]: {{.*}}) {
 // CHECK-NEXT:    %[[V:.*]] = refgraph.view %[[R]] offset 0 shown "reshaped" :
+// CHECK-NEXT:    refgraph.differentiable %[[V]]
 // CHECK-NEXT:    refgraph.leave %[[V]]
 refgraph.trace @reshaped {
   %e = refgraph.external
