@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import math
 import random
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -267,6 +268,42 @@ def test_sums_and_bests_of_data_are_pythons(name: str) -> None:
             yield g(torch.tensor(xs))
 
     tell(story)
+
+
+# ---- What is made anew for each call
+
+DEQUES: dict[str, Callable[..., Any]] = {
+    "sum": lambda x, d: (x * 2, sum(d)),
+    "mean": lambda x, d: x * (sum(d) / len(d)),
+    "element": lambda x, d: x * d[0] + d[-1],
+    "walked": lambda x, d: [x * n for n in d],
+    "appended": lambda x, d: (d.append(4.5), x * d[-1], d.popleft())[1:],
+    "unseen": lambda x, d: (x + 1, d),
+    "truth": lambda x, d: x * 2 if d else x * 3,
+    "longest": lambda x, d: (x * 2, d.maxlen, list(d), 1.5 in d, d == d.copy()),
+}
+
+
+@pytest.mark.parametrize("use", DEQUES)
+@pytest.mark.parametrize("held", ["argument", "attribute"])
+def test_deques_of_each_call(use: str, held: str) -> None:
+    def story(compile: Compile) -> Steps:
+        holder = types.SimpleNamespace()
+
+        def of_attribute(x: torch.Tensor, given: Any) -> Any:
+            return DEQUES[use](x, given.d)
+
+        g = compile(DEQUES[use] if held == "argument" else of_attribute)
+        for i in range(20):
+            d = collections.deque([i + 0.5, i * 2.0, 2.0][: 3 if i % 7 else 0], 3)
+            if use not in ("sum", "truth", "unseen", "walked", "longest") and not d:
+                d.append(3.25)
+            holder.d = d
+            seen = g(values(3), d if held == "argument" else holder)
+            yield seen if use != "unseen" else (seen[0], seen[1] is d)
+            yield list(d)
+
+    settles(story, most=4)
 
 
 # ---- Sizes that a generator yields

@@ -207,6 +207,9 @@ bool ObjectTable::shouldPin(PyObject *o) {
       type == &PyMethod_Type || type == &PyCell_Type || isDefaultDict(o) ||
       !std::strcmp(type->tp_name, "functools.partial"))
     return false;
+  // What it holds is looked at behind graph breaks alone.
+  if (!std::strcmp(type->tp_name, "collections.deque"))
+    return false;
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
     return std::strcmp(type->tp_name, "torch.Size") != 0 && !isByValue(o) &&
            type != &PyContextToken_Type;
