@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyjit
 import torch
 import torch.nn.functional as F
@@ -136,6 +138,21 @@ def test_asks_for_the_node(compile: Compile) -> Steps:
         out = f(x)
         out.sum().backward()
         yield [out, gradients(x)]
+
+
+@scenario(grad=True, eager="a node of autograd's graph")
+def test_asks_which_node(compile: Compile) -> Steps:
+    """All that is compiled has one node; eager's are of a class for each operator."""
+
+    def g(x: torch.Tensor) -> Any:
+        y = x.exp()
+        print(end="")
+        behind = (y * 2).grad_fn.next_functions
+        return y, type(y.grad_fn).__name__, [type(f).__name__ for f, _ in behind]
+
+    f = compile(g)
+    for _ in range(6):
+        yield f(leaf(4))
 
 
 @scenario(

@@ -230,12 +230,28 @@ static bool comparesToNone(Recording &s) {
   if (!frame.code)
     return false;
   CodeInfo &info = s.tracker.info(frame.code);
-  const Instruction &next = info.at(info.at(frame.running).next);
+  auto behind = [&](const Instruction &in) -> const Instruction & {
+    const Instruction *next = &info.at(in.next);
+    while (next->op == EXTENDED_ARG)
+      next = &info.at(next->next);
+    return *next;
+  };
+  const Instruction &next = behind(info.at(frame.running));
   if (next.op == LOAD_CONST)
     return PyTuple_GET_ITEM(frame.code->co_consts, next.arg) == Py_None &&
-           info.at(next.next).op == IS_OP;
+           behind(next).op == IS_OP;
   return next.op == POP_JUMP_IF_NONE || next.op == POP_JUMP_IF_NOT_NONE ||
          isJumpIf(next.op) || asksTruth(next);
+}
+
+/// Torch's own code asks a node for no more than all of them have.
+static bool isTorchCode(const ShadowFrame &frame) {
+  PyObject *name =
+      frame.frame
+          ? PyDict_GetItemString(pyjitFrameGlobals(frame.frame), "__name__")
+          : nullptr;
+  return name && PyUnicode_Check(name) &&
+         (utf8(name) + ".").compare(0, 6, "torch.") == 0;
 }
 
 static Found tensorAttribute(Recording &s, PyObject *descr, PyObject *object,
@@ -257,7 +273,8 @@ static Found tensorAttribute(Recording &s, PyObject *descr, PyObject *object,
   }
   // What computed it is one node for all that is compiled.
   bool ofCall = s.breaks.resumed || !s.objects.isExternal(object);
-  if (is(name, "grad_fn") && ofCall && !isWrapper && !comparesToNone(s))
+  if (is(name, "grad_fn") && ofCall && !isWrapper && !comparesToNone(s) &&
+      !isTorchCode(s.tracker.frames.back()))
     s.breaks.asks(ReasonKind::TensorAttribute, "a node of autograd's graph");
   s.end(ReasonKind::TensorAttribute,
         "tensor attribute " + std::string(PyUnicode_AsUTF8(name)));
