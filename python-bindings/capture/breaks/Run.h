@@ -89,8 +89,6 @@ private:
   bool learnAtEnd(Recording &recording);
   void learnNumbers(Recording &recording);
   void learnOneWay();
-  bool learnOneWay(PyCodeObject *code, int offset);
-  bool learnThroughState(const Recording &recording, const Reason &why);
 
   // RunResume.cpp.
   void start(PyjitFrame *frame, PyCodeObject *code, int offset);

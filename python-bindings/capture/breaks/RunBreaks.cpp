@@ -214,31 +214,13 @@ static PyObject *runningGenerator(const Recording &recording,
   return nullptr;
 }
 
-/// Next time the recording goes on through this branch. False: that was known.
-bool Run::learnOneWay(PyCodeObject *code, int offset) {
-  if (!known.emplace(std::pair(code, offset), oneWay()).second)
-    return false;
-  learned.push_back(
-      {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset, oneWay()});
-  return true;
-}
-
 /// A backward needs what segments in front of branches have computed: next
 /// time, they are one recording.
 void Run::learnOneWay() {
   for (const auto &[code, offset] : branches)
-    learnOneWay(code, offset);
-}
-
-/// A graph break cannot be in front of this branch, because of a state of
-/// Torch's that the call has changed (a region of autocast): next time the
-/// recording goes on through it. False: it cannot, or was to.
-bool Run::learnThroughState(const Recording &recording, const Reason &why) {
-  if (why.kind != ReasonKind::BranchOnData ||
-      recording.reason.kind != ReasonKind::TorchState ||
-      recording.checkpoint.repeats() || recording.transforms.isActive())
-    return false;
-  return learnOneWay(branches.back().first, branches.back().second);
+    if (known.emplace(std::pair(code, offset), oneWay()).second)
+      learned.push_back(
+          {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset, oneWay()});
 }
 
 SourceLine pyjit::capture::sourceLineOf(PyCodeObject *code, int offset) {
@@ -339,12 +321,6 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     add(*recording, makeGraphBreak(why, states));
     behindBranch =
         why.kind == ReasonKind::BranchOnData && states.back().exits.size() == 2;
-  } else if (learnThroughState(*recording, why)) {
-    // What comes behind it would be recorded as if the region were the
-    // caller's.
-    noteReason();
-    stopped = true;
-    return;
   } else {
     learnNumbers(*recording);
     learnAllocation(*recording, states);
