@@ -99,6 +99,7 @@ def : WritesUnsaid<One<["_cudnn_rnn_flatten_weight"]>.Of>;
 // Lengths of packed sequences, and places to split at.
 def : ReadsDataUnsaid<One<["lstm.data", "gru.data", "rnn_tanh.data",
                            "rnn_relu.data", "_pad_packed_sequence",
+                           "_pack_padded_sequence",
                            "tensor_split.tensor_indices_or_sections"]>.Of>;
 def : ShapeFollows<["aten::*", "prims::*", "mkldnn::*", "torchvision::roi_align",
                     "torchvision::roi_pool", "torchvision::ps_roi_align",

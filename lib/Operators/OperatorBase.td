@@ -282,7 +282,8 @@ class AddressesStorage<list<string> operators> : Flag<operators>;
 /// Writes what its schema does not say. It blocks capture.
 class WritesUnsaid<list<string> operators> : Flag<operators>;
 /// A composite whose C++ code reads what an operand holds, past the dispatcher:
-/// its parts have those numbers as constants. It blocks capture.
+/// its parts have those numbers as constants. Or an operator whose result is as
+/// long as an operand says, without PyTorch's tag. It blocks capture.
 class ReadsDataUnsaid<list<string> operators> : Flag<operators>;
 /// `form` computes the same into its last argument, a tensor of the result's
 /// type, and makes nothing on the way.

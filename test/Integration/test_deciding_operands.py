@@ -158,3 +158,24 @@ def test_packed_sequences(kind: type[nn.RNNBase], grad: bool) -> None:
             lengths = (T([4, 2, 3]), T([1, 4, 4]))[number % 2]
             x = torch.randn(3, 4, 2)
             torch.testing.assert_close(fast(x, lengths), run(x, lengths))
+
+
+@pytest.mark.parametrize("grad", (False, True))
+def test_packed_sequences_of_other_lengths(grad: bool) -> None:
+    """Rows in all differ, which the type of no operand tells: a graph break, no graph that raises."""
+    torch.manual_seed(0)
+    layer = nn.GRU(2, 3, batch_first=True)
+
+    def run(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)  # fmt: skip
+        return packed.data @ layer.weight_ih_l0.T
+
+    fast = pyjit.compile(run)
+    with torch.set_grad_enabled(grad):
+        for number in range(12):
+            lengths = torch.randint(1, 5, (3,))
+            x = torch.randn(3, 4, 2)
+            torch.testing.assert_close(fast(x, lengths), run(x, lengths))
+    stats = pyjit.stats(fast)
+    assert not any("raises" in str(reason) for reason in stats.reasons)
+    assert stats.hits > 4

@@ -88,7 +88,7 @@ private:
                        const std::vector<FrameState> &states);
   bool learnAtEnd(Recording &recording);
   void learnNumbers(Recording &recording);
-  void learnOneWay();
+  void learnOneWay(size_t from = 0);
 
   // RunResume.cpp.
   void start(PyjitFrame *frame, PyCodeObject *code, int offset);

@@ -215,12 +215,14 @@ static PyObject *runningGenerator(const Recording &recording,
 }
 
 /// A backward needs what segments in front of branches have computed: next
-/// time, they are one recording.
-void Run::learnOneWay() {
-  for (const auto &[code, offset] : branches)
+/// time, they are one recording. `from`: the first of the branches.
+void Run::learnOneWay(size_t from) {
+  for (size_t i = from; i < branches.size(); ++i) {
+    const auto &[code, offset] = branches[i];
     if (known.emplace(std::pair(code, offset), oneWay()).second)
       learned.push_back(
           {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset, oneWay()});
+  }
 }
 
 SourceLine pyjit::capture::sourceLineOf(PyCodeObject *code, int offset) {
@@ -300,14 +302,23 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     // The graph break would be around all that the call in between does. (It is
     // where a recording that was to go through could not.)
     int gradMode = -1; // what the call has made of it
-    recording->tensors->stateChange(&gradMode);
-    goesThrough = within &&
-                  (recording->tensors->gradientFlows() || gradMode == 0 ||
-                   isInGenerator(*recording, states.back())) &&
-                  !recording->checkpoint.repeats() &&
-                  !recording->transforms.isActive() && !known.count(site);
+    // No graph break leaves a region of autocast that the call has begun.
+    bool stays = !recording->tensors->stateChange(&gradMode).empty();
+    goesThrough =
+        (stays ||
+         (within && (recording->tensors->gradientFlows() || gradMode == 0 ||
+                     isInGenerator(*recording, states.back())))) &&
+        !recording->checkpoint.repeats() && !recording->transforms.isActive() &&
+        !known.count(site);
     if (goesThrough)
-      learnOneWay();
+      learnOneWay(stays ? branches.size() - 1 : 0);
+    // What would be recorded behind it begins within the region, and would
+    // learn to break the graph where that ends.
+    if (goesThrough && stays) {
+      noteReason();
+      stopped = true;
+      return;
+    }
   }
   if (within) {
     if (!goesThrough) {

@@ -52,7 +52,8 @@ static bool contains(const std::vector<size_t> &list, size_t element) {
 
 /// How Python gets to see operands' data by way of the result, or null.
 const char *OperatorRecording::whyDataDependent() const {
-  bool dynamicShape = op.handle.hasTag(at::Tag::dynamic_output_shape);
+  bool dynamicShape = op.handle.hasTag(at::Tag::dynamic_output_shape) ||
+                      op.facts.readsDataUnsaid;
   if (op.facts.takesIndexLists) {
     // Only masks make the result's shape depend on data.
     dynamicShape = false;
