@@ -57,9 +57,7 @@ def test_weight_written_at_a_graph_break(compile: Compile) -> Steps:
         yield taken(m, out)
 
 
-@scenario(
-    grad=True, versions=False, captured=False, graph_breaks="global state changed"
-)
+@scenario(grad=True, versions=False, captured="late", graph_breaks=None)
 def test_graph_break_in_a_region_of_the_call(compile: Compile) -> Steps:
     """Both regions switch to the same state: what is left is how deep they are nested."""
     m = network()

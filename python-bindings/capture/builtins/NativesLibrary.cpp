@@ -3,6 +3,7 @@
 
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
+#include "tensors/TensorImpl.h"
 #include "tensors/Tensors.h"
 
 #include <algorithm>
@@ -369,6 +370,26 @@ ResultKind torchSetting(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+/// No graph break leaves a region that the call has begun. Where one was
+/// needed, the next is made in front of the region.
+ResultKind beginRegion(Recording &s, const Call &c) {
+  const State &start = s.tensors->impl->state;
+  if (State::now().autocastNesting == start.autocastNesting) {
+    s.breaks.allocationSites.erase(c.callable);
+    s.breaks.noteSite(c.callable);
+  }
+  return torchSetting(s, c);
+}
+
+ResultKind endRegion(Recording &s, const Call &c) {
+  static PyObject *const begins =
+      findObject("torch:autocast_increment_nesting");
+  const State &start = s.tensors->impl->state;
+  if (State::now().autocastNesting == start.autocastNesting + 1)
+    s.breaks.allocationSites.erase(begins);
+  return torchSetting(s, c);
+}
+
 ResultKind clearAutocastCache(Recording &s, const Call &c) {
   if (s.tensors->castsOutlast())
     s.end(ReasonKind::Autocast,
@@ -539,10 +560,10 @@ void pyjit::capture::addLibrary(NativeTable &t) {
     t.add("torch._C:_InferenceMode.__enter__", enterInferenceMode);
     t.add("torch._C:_InferenceMode.__exit__", leaveInferenceMode);
   }
-  for (const char *name :
-       {"set_autocast_enabled", "set_autocast_dtype",
-        "set_autocast_cache_enabled", "autocast_increment_nesting",
-        "autocast_decrement_nesting"})
+  for (const char *name : {"set_autocast_enabled", "set_autocast_dtype",
+                           "set_autocast_cache_enabled"})
     t.add(("torch:" + std::string(name)).c_str(), torchSetting);
+  t.add("torch:autocast_increment_nesting", beginRegion);
+  t.add("torch:autocast_decrement_nesting", endRegion);
   t.add("torch:clear_autocast_cache", clearAutocastCache);
 }

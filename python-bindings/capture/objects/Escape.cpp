@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "builtins/Natives.h"
 #include "numbers/HostScalars.h"
 #include "objects/EscapeWalk.h"
 #include "objects/ObjectLayout.h"
@@ -249,6 +250,10 @@ template <typename Result> void Escape::leaveWith(const Result &result) {
   // Next time a graph break is made in front of it.
   if (!change.empty() && !s.calls.inferenceModes.empty() && !s.breaks.refused)
     s.breaks.refused = s.calls.inferenceModes.front();
+  static PyObject *const region =
+      findObject("torch:autocast_increment_nesting");
+  if (!change.empty() && !s.breaks.refused)
+    s.breaks.refused = region; // of which the site is known, if it began one
   if (!change.empty())
     return s.end(ReasonKind::TorchState, change);
   change = s.tensors->finalConflict();
