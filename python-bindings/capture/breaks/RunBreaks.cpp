@@ -302,8 +302,10 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     // The graph break would be around all that the call in between does. (It is
     // where a recording that was to go through could not.)
     int gradMode = -1; // what the call has made of it
-    // No graph break leaves a region of autocast that the call has begun.
-    bool stays = !recording->tensors->stateChange(&gradMode).empty();
+    // No graph break leaves a region of autocast that the call has begun. (In
+    // front of inference mode one can be made that lets both ways be joined.)
+    bool stays = !recording->tensors->stateChange(&gradMode).empty() &&
+                 recording->calls.inferenceModes.empty();
     goesThrough =
         (stays ||
          (within && (recording->tensors->gradientFlows() || gradMode == 0 ||
