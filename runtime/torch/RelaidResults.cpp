@@ -14,8 +14,8 @@ struct Counts {
   std::map<std::string, uint64_t> byOverload;
 
   static Counts &get() {
-    static Counts counts;
-    return counts;
+    static Counts *const counts = new Counts;
+    return *counts;
   }
 };
 
