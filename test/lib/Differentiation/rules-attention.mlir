@@ -39,7 +39,7 @@ func.func @kept(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_i
 // CHECK-NOT: scaled_dot_product_attention"
 // CHECK: %[[MASK:.*]] = tssa.aten "aten::where.self"
 // CHECK: %[[OUT:.*]]:2 = tssa.aten "aten::_scaled_dot_product_flash_attention_for_cpu"(%[[Q:.*]], %[[K:.*]], %[[V:.*]], 0.000000e+00 : f64, false, %[[MASK]], none) : (
-// CHECK-SAME: -> (tensor<2x4x5x8xf32>, tensor<2x4x5xf32>)
+// CHECK-SAME: -> (tensor<2x4x5x8xf32>, tensor<2x4x5xf32, #tssa.strides<[20, 1, 4]>>)
 // CHECK: tssa.aten "aten::_scaled_dot_product_flash_attention_for_cpu_backward"(%{{.*}}, %[[Q]], %[[K]], %[[V]], %[[OUT]]#0, %[[OUT]]#1, 0.000000e+00 : f64, false, %[[MASK]], none)
 func.func @flash(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4x5x8xf32>, %m: tensor<5x5xi1>) -> tensor<2x4x5x8xf32> attributes {pyjit.gradient_inputs = array<i64: 0, 1, 2>, pyjit.gradient_results = array<i64: 0>} {
   %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %k, %v, %m, 0.0 : f64, false, none, false) {pyjit.takes_kernel = "flash_cpu"} : (tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<5x5xi1>) -> tensor<2x4x5x8xf32>
