@@ -99,12 +99,12 @@ void prepareDevices(PyObject *function);
 bool asksDefaultDevice(Recording &recording, const Call &call);
 /// Likewise: rules that vmap registers in its first call.
 void prepareTransforms(Recording &recording, PyObject *function);
-/// Once Dynamo has compiled something, it notes every nn.Module that is made in
-/// a weak table of its own.
 /// A function that tells an order of products by the shapes of tensors, or
 /// nothing if it is another one.
 std::optional<ResultKind> callContractionPath(Recording &recording,
                                               const Call &call);
+/// Once Dynamo has compiled something, it notes every nn.Module that is made in
+/// a weak table of its own.
 bool isModuleMark(PyObject *object);
 ResultKind callModuleMark(Recording &recording, const Call &call);
 
