@@ -24,6 +24,24 @@ bool LinearForm::isNonlinearIn(unsigned dim) const {
   return false;
 }
 
+AffineExpr LinearForm::cyclicTerm(unsigned dim) const {
+  AffineExpr cyclic;
+  for (auto &[base, factor] : terms) {
+    if (!base.isFunctionOfDim(dim))
+      continue;
+    auto mod = dyn_cast<AffineBinaryOpExpr>(base);
+    if (cyclic || factor != 1 || !mod ||
+        base.getKind() != AffineExprKind::Mod ||
+        !isa<AffineConstantExpr>(mod.getRHS()))
+      return {};
+    LinearForm inner = linearize(mod.getLHS());
+    if (inner.isNonlinearIn(dim) || inner.coefficient(dim) != 1)
+      return {};
+    cyclic = base;
+  }
+  return cyclic;
+}
+
 bool LinearForm::uses(unsigned dim) const {
   for (auto &[base, factor] : terms)
     if (base.isFunctionOfDim(dim))

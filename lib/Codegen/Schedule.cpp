@@ -66,6 +66,10 @@ static int chooseVectorDim(const KernelGraph &graph) {
         return;
       int64_t weight = counts(expr) ? 8 : 1;
       LinearForm form = linearize(expr);
+      if (form.cyclicTerm(d)) {
+        score += 2 * weight;
+        return;
+      }
       if (form.isNonlinearIn(d)) {
         score -= 3 * weight;
         return;

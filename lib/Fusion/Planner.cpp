@@ -279,6 +279,10 @@ static int64_t elementsOf(const KernelGraph &graph) {
   return count;
 }
 
+/// Operations of a value that cost more than to store it and to read it again,
+/// and all that are computed again of one.
+constexpr unsigned kDear = 8, kDearAgain = 24;
+
 bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
                          const Candidate &producer) {
   Group group = boundary(merged);
@@ -293,12 +297,16 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
       llvm::any_of(group.results,
                    [&](Value result) { return updates.contains(result); }))
     return false;
-  // An expensive value asked for at two points is computed twice.
+  // A value asked for at several points is computed as often: an expensive one
+  // at two, a cheap one (a padded element) at the nine of a window.
   llvm::SmallDenseMap<Value, unsigned> points;
-  for (auto &node : graph->nodes)
-    if (node->kind == Node::Kind::Compute && node->cost >= 8 &&
-        ++points[node->element] > 1)
+  for (auto &node : graph->nodes) {
+    if (node->kind != Node::Kind::Compute)
+      continue;
+    unsigned again = points[node->element]++ * node->cost;
+    if (again >= kDearAgain || (again > 0 && node->cost >= kDear))
       return false;
+  }
   // The factors of a product are read many times: they stay loads, and nothing
   // else is summed beside it.
   auto contractions = [](const KernelGraph &g) {

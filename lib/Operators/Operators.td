@@ -485,6 +485,9 @@ def : Structured<"aten::cat", "cat">;
 def : Structured<"aten::concat", "cat">;
 def : Structured<"aten::stack", "stack">;
 def : Structured<"aten::repeat", "repeat">;
+foreach name = ["pixel_shuffle", "pixel_unshuffle", "flip", "roll",
+                "constant_pad_nd"] in
+  def : Structured<"aten::" # name, name>;
 def : Structured<"aten::embedding", "embedding">;
 def : Structured<"aten::index_select", "index_select">;
 def : Structured<"aten::gather", "gather">;
@@ -494,6 +497,12 @@ def : Structured<"aten::argmin", "min">;
 def : Structured<"aten::max.dim", "max">;
 def : Structured<"aten::min.dim", "min">;
 def : Structured<"aten::group_norm", "group_norm">;
+foreach rank = ["1d", "2d", "3d"] in {
+  def : Structured<"aten::max_pool" # rank, "max_pool" # rank>;
+  def : Structured<"aten::avg_pool" # rank, "avg_pool" # rank>;
+}
+foreach rank = ["2d", "3d"] in
+  def : Structured<"aten::max_pool" # rank # "_with_indices", "max_pool" # rank>;
 
 //===----------------------------------------------------------------------===//
 // Views

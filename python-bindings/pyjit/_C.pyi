@@ -514,7 +514,7 @@ def measure_host(on: bool, /) -> None:
     """Whether hits note what they take beside the launch."""
 
 def relaid_results() -> dict[str, int]:
-    """By overload (``aten::mm``), how many results of vendor calls were copied so far because their strides were not
+    """By overload, how many results of vendor calls were copied so far because their strides were not
     those that a program is compiled for. A rule that says what the call returns is wrong then: right answers, at a
     cost."""
 

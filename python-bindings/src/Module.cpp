@@ -357,7 +357,7 @@ PyMethodDef methods[] = {
     {"measure_host", measureHost, METH_O,
      "measure_host(on): whether hits note what they take beside the launch."},
     {"relaid_results", relaidResults, METH_NOARGS,
-     "relaid_results(): by overload (``aten::mm``), how many results of "
+     "relaid_results(): by overload, how many results of "
      "vendor calls were copied so far because their strides were not those "
      "that a program is compiled for. A rule that says what the call returns "
      "is wrong then: right answers, at a cost."},

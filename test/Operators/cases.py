@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -100,6 +101,7 @@ class Generator:
         scalar: every Scalar's value, mild ones where it is None. outer: the first two tensors hold
         the special values, so that each meets each. fixed: arguments by name.
         """
+        shape = (2,) * (least_rank(self.row) - len(shape)) + shape
         self.shape, self.dtypes, self.scalar = shape, itertools.cycle(dtypes), scalar
         self.first, self.layout, self.outer = dtypes[0], layout, outer
         self.count = 0
@@ -196,6 +198,17 @@ class Generator:
             return draw.choice(([one], several, None if a.optional else several))
         if a.name in ("size", "repeats"):
             return list(self.shape) if a.name == "size" else [draw.randint(0, 2) for _ in range(rank + draw.randint(0, 1))]  # fmt: skip
+        if a.name in ("kernel_size", "stride", "padding", "dilation"):
+            least, most = {"kernel_size": (1, 4), "padding": (0, 1), "dilation": (1, 2)}.get(a.name, (1, 3))  # fmt: skip
+            return [draw.randint(least, most) for _ in range(windows(self.row))]
+        if a.name == "divisor_override":
+            return draw.choice((None, None, 3, -2))
+        if a.name == "pad":
+            return [draw.randint(-1, 3) for _ in range(2 * draw.randint(0, rank))]
+        if a.name == "shifts":
+            return [draw.choice((0, 1, -2, 7, 2**40))]
+        if a.name == "dims":
+            return [draw.randrange(-max(rank, 1), max(rank, 1))]
         if a.name == "normalized_shape":
             return list(self.shape[-draw.randint(1, 2) :])
         if a.name == "diagonal":
@@ -215,6 +228,17 @@ class Generator:
         if a.plain in ("int", "SymInt"):
             return draw.choice((0, 1, 2, 3))
         raise Rejected(f"{a.type} {a.name}")
+
+
+def windows(row: Row) -> int:
+    """Over how many dimensions the windows of a pool reach; 0 for other overloads."""
+    pool = re.search(r"_pool(\d)d", row.overload)
+    return int(pool[1]) if pool else 0
+
+
+def least_rank(row: Row) -> int:
+    """So many dimensions an operand has at least: channels beside those that are read as an image."""
+    return 3 if "pixel" in row.overload else windows(row) + 1 if windows(row) else 0
 
 
 # Elements of a result, at most: an embedding of large tables by large indices would fill the memory.

@@ -115,6 +115,30 @@ def tensors(case: Case) -> list[torch.Tensor]:
     return flat
 
 
+def is_chain_of_places(case: Case) -> bool:
+    """Whether a pool is a kernel's (lib/Conversion/TSSAToLinalg/Windows.cpp)."""
+    self, told = case.arguments[0], given(case)
+    result = result_of(case)
+    size, stride = told["kernel_size"], told["stride"] or told["kernel_size"]
+    padding, dilation = told["padding"], told.get("dilation", [1] * len(size))
+    if self.is_cuda or not self.dtype.is_floating_point or math.prod(size) > 32:
+        return False
+    counts, extents = result.shape[-len(size) :], self.shape[-len(size) :]
+    last = [
+        (n - 1) * s + (k - 1) * d
+        for n, s, k, d in zip(counts, stride, size, dilation, strict=True)
+    ]
+    behind = [at + 1 - n - p for at, n, p in zip(last, extents, padding, strict=True)]
+    padded = any(padding) or max(behind) > 0
+    if "avg" in case.row.overload:
+        if told.get("divisor_override") is not None:
+            return True
+        uniform = all(b <= p for b, p in zip(behind, padding, strict=True))
+        return uniform and (told["count_include_pad"] or not padded)
+    places = "with_indices" in case.row.overload
+    return not (places and padded and max(dilation) > 1)
+
+
 @dataclass(frozen=True)
 class Rule:
     """Calls that stay vendor calls: `overloads` is matched with the name behind `aten::`."""
@@ -242,6 +266,14 @@ LIBRARY = (
     Rule("no meaning on bools", r"(sign|signbit|fmax|fmin)_?", computes_in(torch.bool)),
     Rule("integers", r"(batch_norm|group_norm|_?log_softmax|_?softmax).*", 
          lambda c: not result_of(c).dtype.is_floating_point),
+    Rule("pools: of floats, with at most 32 places in a window, divided by one number", r"(max|avg)_pool.*",
+         lambda c: not is_chain_of_places(c)),
+    Rule("a filler of integers that is not zero", r"constant_pad_nd",
+         lambda c: not c.arguments[0].dtype.is_floating_point
+         and (c.arguments[0].dtype == torch.uint8 or isinstance(c.arguments[2], float) or c.arguments[2] != 0)),
+    Rule("a device", r"(pixel_shuffle|pixel_unshuffle|flip|roll|constant_pad_nd)", lambda c: c.arguments[0].is_cuda),
+    Rule("nothing to read", r"(pixel_shuffle|pixel_unshuffle|flip|roll|constant_pad_nd|(max|avg)_pool.*)",
+         lambda c: is_empty(c) or c.arguments[0].dim() == 0 or result_of(c).numel() == 0),
     Rule("half precision", r"group_norm", lambda c: c.arguments[0].dtype in HALVES),
 )  # fmt: skip
 

@@ -36,6 +36,9 @@ struct LinearForm {
   /// The stride of `dim`, symbolic or not; nothing where it occurs inside a
   /// floordiv or mod.
   std::optional<analysis::Size> strideOf(unsigned dim) const;
+  /// The term `(dim + ...) mod n` through which alone `dim` occurs, where a
+  /// step of it is one element unless it goes round: a cyclic read; else null.
+  mlir::AffineExpr cyclicTerm(unsigned dim) const;
   /// Whether `dim` occurs at all.
   bool uses(unsigned dim) const;
   void add(mlir::AffineExpr base, int64_t coefficient);

@@ -15,6 +15,25 @@ namespace pyjit::x86 {
 
 //===--- Indices and memory -------------------------------------------------//
 
+/// A number of [-size, 2 * size) modulo `size`, and on which sides of
+/// [0, size) it may be.
+Value KernelEmitter::onceRound(Value number, Value size, bool mayBeNegative,
+                               bool mayReachSize) {
+  Value place = number;
+  if (mayBeNegative) {
+    Value isNegative =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number, i64(0));
+    place = arith::SelectOp::create(b, isNegative, add(number, size), number);
+  }
+  if (mayReachSize) {
+    Value reaches =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, number, size);
+    Value lowered = arith::SubIOp::create(b, number, size);
+    place = arith::SelectOp::create(b, reaches, lowered, place);
+  }
+  return place;
+}
+
 /// A term that is no sum: a dim, or a floordiv or mod that stayed.
 Value KernelEmitter::indexTerm(AffineExpr expr) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr))
@@ -31,6 +50,11 @@ Value KernelEmitter::indexTerm(AffineExpr expr) {
   // Access expressions are in bounds, so their parts are not negative unless
   // an offset is subtracted; floor semantics then.
   auto [lowest, highest] = range(binary.getLHS(), graph.sizes());
+  // Once round, as pads and rolls go, needs no division.
+  auto size = dyn_cast<AffineConstantExpr>(binary.getRHS());
+  if (expr.getKind() == AffineExprKind::Mod && size &&
+      lowest >= -size.getValue() && highest < 2 * size.getValue())
+    return onceRound(lhs, rhs, lowest < 0, highest >= size.getValue());
   if (lowest >= 0)
     return expr.getKind() == AffineExprKind::FloorDiv
                ? b.createOrFold<arith::DivUIOp>(lhs, rhs)
@@ -164,6 +188,44 @@ Value KernelEmitter::loadSpread(Value base, AffineExpr offset, Type element,
   return joined;
 }
 
+/// How many elements `(...) mod n` goes round in.
+static int64_t cyclicSize(AffineExpr cyclic) {
+  auto mod = cast<AffineBinaryOpExpr>(cyclic);
+  return cast<AffineConstantExpr>(mod.getRHS()).getValue();
+}
+
+Value KernelEmitter::loadCyclic(Value base, AffineExpr offset,
+                                AffineExpr cyclic, Type element, int64_t row) {
+  Type memory = memoryType(element);
+  auto type = VectorType::get({int64_t(lanes)}, memory);
+  unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);
+  int64_t size = cyclicSize(cyclic);
+  // Both in front of the branch, whose blocks see what is computed there.
+  Value place = index(cyclic), first = index(offset);
+  Value staysWithin = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, place,
+                                            i64(size - int64_t(lanes)));
+  auto whole = [&](OpBuilder &, Location) {
+    Value vector = LLVM::LoadOp::create(
+        b, type, address(base, first, row, element), bytes);
+    scf::YieldOp::create(b, vector);
+  };
+  auto apart = [&](OpBuilder &, Location) {
+    SmallVector<Value> elements;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      Value goesRound = arith::CmpIOp::create(b, arith::CmpIPredicate::sge,
+                                              place, i64(size - int64_t(lane)));
+      Value at =
+          add(first, arith::SelectOp::create(
+                         b, goesRound, i64(int64_t(lane) - size), i64(lane)));
+      elements.push_back(
+          LLVM::LoadOp::create(b, memory, address(base, at, row, element)));
+    }
+    scf::YieldOp::create(
+        b, vector::FromElementsOp::create(b, type, elements).getResult());
+  };
+  return scf::IfOp::create(b, staysWithin, whole, apart).getResult(0);
+}
+
 Value KernelEmitter::load(Value base, AffineExpr offset, Type element,
                           unsigned u) {
   LinearForm form = linearize(offset);
@@ -185,6 +247,21 @@ Value KernelEmitter::load(Value base, AffineExpr offset, Type element,
     return fromMemory(
         loadSpread(base, offset, element, row + firstLane(u) * stride, stride),
         element);
+  if (linear && stride == -1) {
+    // The last lane is the first in memory.
+    int64_t lowest = row - firstLane(u) - (int64_t(lanes) - 1);
+    Value forward = LLVM::LoadOp::create(
+        b, vectorType, address(base, index(offset), lowest, element), bytes);
+    SmallVector<int64_t> backward;
+    for (int64_t lane = lanes; lane-- > 0;)
+      backward.push_back(lane);
+    return fromMemory(vector::ShuffleOp::create(b, forward, forward, backward),
+                      element);
+  }
+  AffineExpr ahead = shifted(offset, firstLane(u));
+  if (AffineExpr cyclic = linearize(ahead).cyclicTerm(schedule.vectorDim))
+    if (cyclicSize(cyclic) >= int64_t(lanes))
+      return fromMemory(loadCyclic(base, ahead, cyclic, element, row), element);
   SmallVector<Value> elements;
   for (unsigned lane = 0; lane < lanes; ++lane)
     elements.push_back(LLVM::LoadOp::create(

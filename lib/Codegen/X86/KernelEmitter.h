@@ -127,6 +127,8 @@ private:
   //===--- Indices and memory (EmitMemory.cpp) ----------------------------===//
   Value index(AffineExpr expr);
   Value indexTerm(AffineExpr expr);
+  Value onceRound(Value number, Value size, bool mayBeNegative,
+                  bool mayReachSize);
   /// How many elements ahead of what it reads `node` asks for memory, where
   /// its walk is long and reads it from there; else 0.
   int64_t distanceAhead(const Node *node) const;
@@ -146,6 +148,10 @@ private:
   /// `offset`, of a few vectors in memory.
   Value loadSpread(Value base, AffineExpr offset, Type element, int64_t first,
                    int64_t stride);
+  /// Lanes one element apart that may go round, as `cyclic` does, a term of
+  /// `offset` at the first of them.
+  Value loadCyclic(Value base, AffineExpr offset, AffineExpr cyclic,
+                   Type element, int64_t row);
   /// A bool is a byte in memory.
   Value fromMemory(Value raw, Type element) {
     return codegen::fromMemory(b, b.getLoc(), raw, element);

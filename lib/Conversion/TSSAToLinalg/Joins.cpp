@@ -8,10 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Structured.h"
-#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "pyjit/Operators/CallArguments.h"
@@ -113,8 +111,7 @@ AffineMap partMap(OpBuilder &b, unsigned rank, unsigned dim, int64_t block,
 /// library copies whole runs, which is faster there; on a device its call would
 /// be another one for each size, and no graph could hold it.
 static SmallVector<Value> joinSymbolic(StructuredCall &call, unsigned dim) {
-  auto function = call.op->getParentOfType<func::FuncOp>();
-  if (!function || !function->hasAttr(attribute::kDevice))
+  if (!call.isOnDevice())
     return call.stays("parts of symbolic sizes");
   RankedTensorType type = call.result();
   unsigned rank = type.getRank();

@@ -1,9 +1,10 @@
 //===- Structured.h - Operators that no scalar expression says --*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Joins, indexed reads, positions of extremes and group norm: operators whose
-// record in the operator table is `Structured`. Each rule gives the values of
-// all results, or none and the reason why the call stays with the library.
+// Joins, rearrangements, indexed reads, positions of extremes, group norm and
+// pools: operators whose record in the operator table is `Structured`. Each
+// rule gives the values of all results, or none and the reason why the call
+// stays with the library.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +27,9 @@ struct StructuredCall {
   mlir::Location loc() { return op.getLoc(); }
   mlir::Value tensor(unsigned argument);
   std::optional<int64_t> integer(unsigned argument);
+  /// The numbers of a list of constants.
+  std::optional<llvm::SmallVector<int64_t>> integers(unsigned argument);
+  bool isOnDevice();
   /// The dimension that an argument names, of `rank`.
   std::optional<unsigned> dim(unsigned argument, unsigned rank);
   mlir::RankedTensorType result(unsigned number = 0) {
@@ -42,6 +46,20 @@ llvm::SmallVector<mlir::Value> lowerCat(StructuredCall &call);
 llvm::SmallVector<mlir::Value> lowerStack(StructuredCall &call);
 llvm::SmallVector<mlir::Value> lowerRepeat(StructuredCall &call);
 
+/// Elements that stand elsewhere, constant pads (Rearrangements.cpp).
+llvm::SmallVector<mlir::Value> lowerPixelShuffle(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerPixelUnshuffle(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerFlip(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerRoll(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerConstantPad(StructuredCall &call);
+
+/// `operand` with so many elements `before` and `behind` it in each dimension,
+/// which are `filler`, or without so many where they are negative.
+mlir::Value padWith(StructuredCall &call, mlir::Value operand,
+                    llvm::ArrayRef<int64_t> before,
+                    llvm::ArrayRef<int64_t> behind, mlir::TypedAttr filler,
+                    mlir::RankedTensorType type);
+
 /// Reads at indices that are values (Gathers.cpp). An index out of range is
 /// never followed: a check beside the read makes the launch fail, and eager
 /// answers the call with its own exception.
@@ -53,6 +71,12 @@ llvm::SmallVector<mlir::Value> lowerIndex(StructuredCall &call);
 /// argmax, argmin, max.dim, min.dim (Extremes.cpp).
 llvm::SmallVector<mlir::Value> lowerExtreme(StructuredCall &call, bool largest);
 llvm::SmallVector<mlir::Value> lowerGroupNorm(StructuredCall &call);
+
+/// Pools whose windows span the last `rank` dimensions (Windows.cpp).
+llvm::SmallVector<mlir::Value> lowerMaxPool(StructuredCall &call,
+                                            unsigned rank);
+llvm::SmallVector<mlir::Value> lowerAvgPool(StructuredCall &call,
+                                            unsigned rank);
 
 } // namespace pyjit
 

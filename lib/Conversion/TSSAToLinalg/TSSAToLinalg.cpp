@@ -250,6 +250,26 @@ std::optional<int64_t> StructuredCall::integer(unsigned argument) {
   return value.getInt();
 }
 
+std::optional<SmallVector<int64_t>>
+StructuredCall::integers(unsigned argument) {
+  auto list = dyn_cast<ArrayAttr>(op.getArgs()[argument]);
+  if (!list)
+    return std::nullopt;
+  SmallVector<int64_t> numbers;
+  for (Attribute element : list) {
+    auto number = dyn_cast<IntegerAttr>(element);
+    if (!number)
+      return std::nullopt;
+    numbers.push_back(number.getInt());
+  }
+  return numbers;
+}
+
+bool StructuredCall::isOnDevice() {
+  auto function = op->getParentOfType<func::FuncOp>();
+  return !function || function->hasAttr(attribute::kDevice);
+}
+
 std::optional<unsigned> StructuredCall::dim(unsigned argument, unsigned rank) {
   std::optional<int64_t> value = integer(argument);
   if (!value || *value < -int64_t(rank) || *value >= int64_t(rank))
@@ -266,6 +286,11 @@ StructuredRule lookupRule(StringRef rule) {
       .Case("cat", lowerCat)
       .Case("stack", lowerStack)
       .Case("repeat", lowerRepeat)
+      .Case("pixel_shuffle", lowerPixelShuffle)
+      .Case("pixel_unshuffle", lowerPixelUnshuffle)
+      .Case("flip", lowerFlip)
+      .Case("roll", lowerRoll)
+      .Case("constant_pad_nd", lowerConstantPad)
       .Case("embedding", lowerEmbedding)
       .Case("index_select", lowerIndexSelect)
       .Case("gather", lowerGather)
@@ -273,6 +298,12 @@ StructuredRule lookupRule(StringRef rule) {
       .Case("max", [](StructuredCall &c) { return lowerExtreme(c, true); })
       .Case("min", [](StructuredCall &c) { return lowerExtreme(c, false); })
       .Case("group_norm", lowerGroupNorm)
+      .Case("max_pool1d", [](StructuredCall &c) { return lowerMaxPool(c, 1); })
+      .Case("max_pool2d", [](StructuredCall &c) { return lowerMaxPool(c, 2); })
+      .Case("max_pool3d", [](StructuredCall &c) { return lowerMaxPool(c, 3); })
+      .Case("avg_pool1d", [](StructuredCall &c) { return lowerAvgPool(c, 1); })
+      .Case("avg_pool2d", [](StructuredCall &c) { return lowerAvgPool(c, 2); })
+      .Case("avg_pool3d", [](StructuredCall &c) { return lowerAvgPool(c, 3); })
       .Default(nullptr);
 }
 
@@ -346,9 +377,11 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
     StructuredRule lower = lookupRule(rule);
     if (!lower || op.getMutates())
       return stays(op, "its rule is unknown");
-    // Rules of indexed reads take any sizes, the others numbers.
+    // Rules of indexed reads and of pools (images of any number) take any
+    // sizes, the others numbers.
     bool anySizes = rule == "embedding" || rule == "index_select" ||
-                    rule == "gather" || rule == "index" || rule == "cat";
+                    rule == "gather" || rule == "index" || rule == "cat" ||
+                    rule.contains("_pool");
     auto isCovered = [&](RankedTensorType type) {
       return type.hasStaticShape() || (anySizes && tssa::isSymbolic(type));
     };
