@@ -303,6 +303,17 @@ static void chooseVectors(const KernelGraph &graph, Schedule &schedule,
   schedule.unroll = wanted;
 }
 
+/// Whether the rest of a row, of two elements or more, is another vector.
+static bool restIsVector(const KernelGraph &graph, const Schedule &schedule) {
+  if (schedule.vectorDim < 0 || schedule.vectorInReduction() ||
+      schedule.lanes == 1 || schedule.tileDim >= 0 || schedule.block != 0 ||
+      schedule.sumsInMemory)
+    return false;
+  const Dim &walked = graph.dims[schedule.vectorDim];
+  return !walked.isSymbolic() && walked.size > int64_t(schedule.lanes) &&
+         walked.size % schedule.lanes > 1;
+}
+
 /// Units in all, and how many make a task.
 static void countWork(const KernelGraph &graph, Schedule &schedule,
                       const Extent &extent) {
@@ -353,6 +364,7 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
   chooseTile(graph, schedule, options);
   chooseTranspose(graph, schedule, options, extent.cost);
   chooseUnits(graph, schedule);
+  schedule.restOverlaps = options.resultsApart && restIsVector(graph, schedule);
   countWork(graph, schedule, extent);
   saveNodes(graph, schedule, options);
   return schedule;
@@ -364,6 +376,8 @@ void Schedule::print(raw_ostream &os) const {
     os << ", tile dim " << tileDim << ", " << tileRows << " rows";
   if (sumsInMemory)
     os << ", sums in memory";
+  if (restOverlaps)
+    os << ", rest overlaps";
   os << ", " << unitDims << " unit dims, block " << block << ", work " << work
      << ", grain " << grain << ", " << saved.size() << " kept\n";
 }

@@ -28,6 +28,8 @@ struct ScheduleOptions {
   int64_t scratchBytes = 64 << 10;
   /// Vector registers. 0: a target that makes no tiles of rows.
   unsigned registers = 0;
+  /// No result lies where an operand does: elements may be computed twice.
+  bool resultsApart = false;
 };
 
 /// A factor of the number that a unit has.
@@ -59,6 +61,9 @@ struct Schedule {
   unsigned lanes = 1;
   /// Vectors in flight per iteration.
   unsigned unroll = 1;
+  /// What whole vectors leave of the vector dim is walked by one that ends with
+  /// the dim, and so computes some elements a second time, not one by one.
+  bool restOverlaps = false;
   /// A second parallel dim, the last but one, of which `tileRows` elements are
   /// in flight with the vectors; -1: none. For contractions whose operands are
   /// shared (asContraction), so that each operand is loaded once for a whole

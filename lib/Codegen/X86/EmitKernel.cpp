@@ -210,7 +210,9 @@ void KernelEmitter::vectorLoop(Value lower, Value upper) {
     run(at, to, schedule.lanes, 1);
     at = to;
   }
-  if (!walked.isMultipleOf(schedule.lanes))
+  if (schedule.restOverlaps)
+    run(i64(walked.size - int64_t(schedule.lanes)), upper, schedule.lanes, 1);
+  else if (!walked.isMultipleOf(schedule.lanes))
     run(at, upper, 1, 1);
 }
 

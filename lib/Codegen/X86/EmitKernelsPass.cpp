@@ -31,6 +31,7 @@ struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
     codegen::ScheduleOptions options;
     options.vectorBits = vectorBits;
     options.registers = vectorBits >= 512 ? 32 : 16;
+    options.resultsApart = !kernel->hasAttr(attribute::kMayOverlap);
     codegen::Schedule schedule = codegen::scheduleKernel(graph, options);
     if (printSchedules)
       codegen::remarkSchedule(kernel, graph,

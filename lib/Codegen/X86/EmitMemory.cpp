@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace pyjit::codegen;
@@ -209,19 +210,26 @@ Value KernelEmitter::loadCyclic(Value base, AffineExpr offset,
         b, type, address(base, first, row, element), bytes);
     scf::YieldOp::create(b, vector);
   };
+  // Those in front of the end, and those behind it, which stand at the front.
   auto apart = [&](OpBuilder &, Location) {
-    SmallVector<Value> elements;
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      Value goesRound = arith::CmpIOp::create(b, arith::CmpIPredicate::sge,
-                                              place, i64(size - int64_t(lane)));
-      Value at =
-          add(first, arith::SelectOp::create(
-                         b, goesRound, i64(int64_t(lane) - size), i64(lane)));
-      elements.push_back(
-          LLVM::LoadOp::create(b, memory, address(base, at, row, element)));
-    }
-    scf::YieldOp::create(
-        b, vector::FromElementsOp::create(b, type, elements).getResult());
+    SmallVector<int32_t> numbers(lanes);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    auto numbersType = VectorType::get({int64_t(lanes)}, b.getI32Type());
+    Value number = arith::ConstantOp::create(
+        b, DenseIntElementsAttr::get(numbersType, ArrayRef<int32_t>(numbers)));
+    Value left = arith::TruncIOp::create(
+        b, b.getI32Type(), arith::SubIOp::create(b, i64(size), place));
+    Value isFront = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number,
+                                          broadcast(left, lanes));
+    Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, number,
+                                           broadcast(left, lanes));
+    Value none = LLVM::PoisonOp::create(b, type);
+    Value front = LLVM::MaskedLoadOp::create(
+        b, type, address(base, first, row, element), isFront, none, bytes);
+    Value behind = LLVM::MaskedLoadOp::create(
+        b, type, address(base, first, row - size, element), isBehind, front,
+        bytes);
+    scf::YieldOp::create(b, behind);
   };
   return scf::IfOp::create(b, staysWithin, whole, apart).getResult(0);
 }
