@@ -7,6 +7,7 @@ import importlib.util
 import os
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part", type=float, default=1.0, help="run this part of the tests, drawn"
     )
+    parser.addoption(
+        "--most", type=int, help="of a test with more cases, run so many of them, drawn"
+    )
     parser.addoption("--part-seed", default="0", help="another one gives others")
     parser.addoption(
         "--alone", choices=["only", "never"], help="only, or without, what is marked so"
@@ -43,16 +47,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Keeps the tests that ``--part`` draws, the same ones for the same seed, and ``--alone`` admits."""
+    """Keeps the tests that ``--part`` and ``--most`` draw, the same ones for the same seed, and ``--alone`` admits."""
     part, seed = config.getoption("--part"), config.getoption("--part-seed")
-    alone = config.getoption("--alone")
+    most, alone = config.getoption("--most"), config.getoption("--alone")
+    cases = Counter(item.nodeid.partition("[")[0] for item in items)
 
     def is_kept(item: pytest.Item) -> bool:
         if alone and (item.get_closest_marker("alone") is not None) != (
             alone == "only"
         ):
             return False
-        return part >= 1 or random.Random(f"{seed} {item.nodeid}").random() < part
+        drawn = part
+        if most:
+            drawn *= most / max(most, cases[item.nodeid.partition("[")[0]])
+        return drawn >= 1 or random.Random(f"{seed} {item.nodeid}").random() < drawn
 
     kept, left = [], []
     for item in items:

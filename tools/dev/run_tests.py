@@ -26,6 +26,9 @@ NOTHING_COLLECTED = 5
 # The CPython beside the main one, and how much of the tests runs on it.
 OTHER = "3.13"
 OTHERS_PART = 0.2
+# Of a test that goes through the operator table or through what PyTorch defines,
+# so many cases, other ones with each commit: CI has no more time for it.
+MOST_CASES = 120
 
 
 @dataclass
@@ -120,7 +123,21 @@ def run_gtest(options: argparse.Namespace) -> Count:
 
 
 def run_pytest(options: argparse.Namespace) -> Count:
-    return pytest(VENV / "python", "pytest", options)
+    return pytest(VENV / "python", "pytest", options, *sample(options))
+
+
+def sample(options: argparse.Namespace) -> list[str]:
+    """What pytest is told to run less than everything, drawn by the commit."""
+    if options.whole:
+        return []
+    seed = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return [f"--most={MOST_CASES}", f"--part-seed={seed}"]
 
 
 def run_pytest_other(options: argparse.Namespace) -> Count:
@@ -129,14 +146,8 @@ def run_pytest_other(options: argparse.Namespace) -> Count:
     if not python.exists():
         print(f"run_tests: no .venv-{OTHER}: see tools/dev/setup.sh --also {OTHER}")
         return Count(skipped=1)
-    seed = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    part = [f"--part={1.0 if options.whole else OTHERS_PART}", f"--part-seed={seed}"]
+    part = [] if options.whole else [f"--part={OTHERS_PART}"]
+    part += sample(options)
     return pytest(python, f"pytest-{OTHER}", options, *part)
 
 
@@ -179,7 +190,7 @@ def main() -> int:
         "--only", default=",".join(STAGES), help="stages, comma-separated"
     )
     parser.add_argument(
-        "--whole", action="store_true", help=f"all tests on CPython {OTHER}, too"
+        "--whole", action="store_true", help=f"all tests, on CPython {OTHER}, too"
     )
     parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 2)
     parser.add_argument("pytest_args", nargs="*", help="passed on to pytest (after --)")
