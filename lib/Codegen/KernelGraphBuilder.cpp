@@ -435,6 +435,16 @@ Node *GraphBuilder::compute(linalg::GenericOp op, Value element,
   return known[k] = add(std::move(node));
 }
 
+/// Whether the points of the domain can be counted, in bytes of what they
+/// compute: everything behind calculates with such numbers.
+static bool isCountable(ArrayRef<Dim> dims) {
+  int64_t bytes = 16;
+  for (const Dim &dim : dims)
+    if (!dim.isSymbolic() && llvm::MulOverflow(bytes, dim.size, bytes))
+      return false;
+  return true;
+}
+
 std::unique_ptr<KernelGraph> KernelGraph::build(ArrayRef<Value> inputs,
                                                 ArrayRef<Value> roots,
                                                 std::string &reason) {
@@ -443,6 +453,10 @@ std::unique_ptr<KernelGraph> KernelGraph::build(ArrayRef<Value> inputs,
   GraphBuilder builder(*graph, inputs, reason);
   if (!builder.run(roots, inputs.size()))
     return nullptr;
+  if (!isCountable(graph->dims)) {
+    reason = "more elements than can be counted";
+    return nullptr;
+  }
   graph->update();
   graph->dropEmptyRows();
   return graph;

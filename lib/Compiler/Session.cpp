@@ -156,6 +156,9 @@ LogicalResult Session::lower(ModuleOp module) {
   selectPart(module);
   Placement placement = getPlacement(module);
   Stage last = getStage(module).value_or(Stage::Frontend);
+  if (placement == Placement::Host && last == Stage::Ptx)
+    return module->emitError("has been through pyjit-ptx: its kernels are a "
+                             "GPU's, and its tensors are on the CPU");
   for (Stage stage : {Stage::Library, Stage::Fuse})
     if (last < stage && failed(run(stage, module)))
       return failure();

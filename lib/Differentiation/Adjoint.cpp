@@ -239,16 +239,15 @@ private:
     auto value = std::get<Value>(items[0]);
     auto given = std::get<Attribute>(items[1]);
     int64_t rank = tssa::typeOf(value).getRank();
+    if (!rank)
+      return value;
     SmallVector<int64_t> dims;
-    auto append = [&](Attribute entry) {
-      int64_t dim = cast<IntegerAttr>(entry).getInt();
-      dims.push_back(dim < 0 ? dim + rank : dim);
-    };
     if (auto list = dyn_cast<ArrayAttr>(given))
-      llvm::for_each(list, append);
+      for (Attribute entry : list)
+        dims.push_back(adjoint.dimension(entry, rank));
     else
-      append(given);
-    return rank ? build.sum(value, dims) : value;
+      dims.push_back(adjoint.dimension(given, rank));
+    return build.sum(value, dims);
   }
 
   Adjoint &adjoint;
@@ -289,19 +288,23 @@ Adjoint::applyExpressions(ArrayRef<operators::Derivative> derivatives) {
   return success();
 }
 
-SmallVector<int64_t> Adjoint::dimensions(unsigned index, int64_t rank) const {
+int64_t Adjoint::dimension(Attribute given, int64_t rank) {
+  auto number = dyn_cast<IntegerAttr>(given);
+  int64_t dim = number ? number.getInt() : rank;
+  isOutside |= dim < -rank || dim >= rank;
+  return isOutside ? 0 : dim < 0 ? dim + rank : dim;
+}
+
+SmallVector<int64_t> Adjoint::dimensions(unsigned index, int64_t rank) {
   SmallVector<int64_t> dims;
-  auto append = [&](Attribute entry) {
-    int64_t dim = cast<IntegerAttr>(entry).getInt();
-    dims.push_back(dim < 0 ? dim + rank : dim);
-  };
   Attribute given = constant(index);
   if (!rank) // PyTorch takes 0 and -1 for a number, too
     return dims;
   if (auto list = dyn_cast_or_null<ArrayAttr>(given))
-    llvm::for_each(list, append);
+    for (Attribute entry : list)
+      dims.push_back(dimension(entry, rank));
   else if (given && isa<IntegerAttr>(given))
-    append(given);
+    dims.push_back(dimension(given, rank));
   if (dims.empty())
     llvm::append_range(dims, llvm::seq<int64_t>(0, rank));
   llvm::sort(dims);
@@ -334,7 +337,13 @@ LogicalResult Adjoint::run() {
   // first operand's) stands for the value that it writes.
   if (call.getMutates() && call->getNumResults() != 1)
     return refuse("it writes several operands");
-  std::string overload = tssa::functionalName(call);
+  LogicalResult given = applyRule(tssa::functionalName(call));
+  if (succeeded(given) && isOutside)
+    return refuse("it names a dimension that its operand has not");
+  return given;
+}
+
+LogicalResult Adjoint::applyRule(StringRef overload) {
   ArrayRef<operators::Derivative> derivatives =
       operators::lookupDerivatives(overload);
   if (!derivatives.empty())

@@ -41,9 +41,12 @@ public:
   mlir::Attribute constant(unsigned index) const {
     return tssa::constantArgument(call, index);
   }
+  /// The dimension that a constant names, from the front. No derivative comes
+  /// of one that is none.
+  int64_t dimension(mlir::Attribute given, int64_t rank);
   /// The dimensions that schema argument `index` names, from the front, in
   /// ascending order: one, a list; none or []: all of `rank`.
-  llvm::SmallVector<int64_t> dimensions(unsigned index, int64_t rank) const;
+  llvm::SmallVector<int64_t> dimensions(unsigned index, int64_t rank);
   std::optional<double> number(unsigned index) const {
     return tssa::numberArgument(call, index);
   }
@@ -79,9 +82,11 @@ public:
   }
 
 private:
+  llvm::LogicalResult applyRule(llvm::StringRef overload);
   llvm::LogicalResult
   applyExpressions(llvm::ArrayRef<operators::Derivative> derivatives);
 
+  bool isOutside = false; ///< it names a dimension that there is not
   llvm::ArrayRef<mlir::Value> gradients;
   llvm::function_ref<bool(mlir::Value)> wantsValue;
   llvm::function_ref<void(mlir::Value, mlir::Value)> giveValue;

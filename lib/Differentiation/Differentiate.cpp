@@ -55,6 +55,11 @@ public:
 
 private:
   LogicalResult checkNumbers() {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (function.getArgAttr(i, attribute::kGradient))
+        return function.emitError("has gradients already: tssa-partition or "
+                                  "tssa-select-gradients comes before "
+                                  "tssa-differentiate comes again");
     auto within = [&](DenseI64ArrayAttr numbers, unsigned count) {
       return numbers && llvm::all_of(numbers.asArrayRef(), [&](int64_t n) {
                return n >= 0 && n < int64_t(count);
@@ -233,6 +238,7 @@ struct Differentiate
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function->hasAttr(attribute::kGradientResults) &&
+        function.getBody().hasOneBlock() &&
         failed(JointProgram(function, markResults).build()))
       signalPassFailure();
   }

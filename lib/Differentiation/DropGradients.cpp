@@ -195,8 +195,31 @@ struct DropGradients
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function->hasAttr(attribute::kReaches) && !dropped.empty())
-      Dropping(function, dropped, stop).run();
+    if (!function->hasAttr(attribute::kReaches) || dropped.empty() ||
+        !function.getBody().hasOneBlock())
+      return;
+    if (failed(checkDescription(function)))
+      return signalPassFailure();
+    Dropping(function, dropped, stop).run();
+  }
+
+  /// Whether `tssa-partition` can have left the program.
+  static LogicalResult checkDescription(func::FuncOp function) {
+    auto inputs =
+        function->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs);
+    if (!inputs || inputs.size() > function.getNumResults())
+      return function.emitError("has '")
+             << attribute::kReaches << "', and no '"
+             << attribute::kGradientInputs << "' that number its results";
+    for (StringRef name :
+         {attribute::kReaches, attribute::kReads, attribute::kVariesWith}) {
+      auto lists = function->getAttrOfType<ArrayAttr>(name);
+      if (!lists || lists.size() != size_t(inputs.size()))
+        return function.emitError("'")
+               << name << "' has a list for each of " << int64_t(inputs.size())
+               << " gradients";
+    }
+    return success();
   }
 };
 

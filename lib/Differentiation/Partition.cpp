@@ -43,20 +43,23 @@ public:
     if (auto views =
             joint->getAttrOfType<IntegerAttr>(attribute::kGradientViews))
       numViews = unsigned(views.getInt());
-    numResults =
-        joint.getNumResults() - numViews -
-        unsigned(
-            joint->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs)
-                .size());
+    numGradients =
+        joint->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs)
+            .size();
+    numResults = joint.getNumResults() - numViews - numGradients;
   }
 
   LogicalResult run() {
+    if (failed(checkJoint()))
+      return failure();
     // What no gradient came of is not to be given anything.
     tssa::eraseUnused(block);
     mergeSeenInputs(block);
+    isBackward.clear(); // some are gone
     findBackward();
     findForward();
     std::tie(saved, repeated) = chooseSaved(*this);
+    findOfSaved();
     numberResults();
     joint.walk([](Operation *op) { op->removeAttr(attribute::kSavedInEager); });
     func::FuncOp backward = makeBackward();
@@ -71,6 +74,36 @@ public:
   }
 
 private:
+  /// Whether `tssa-differentiate` can have left the program.
+  LogicalResult checkJoint() {
+    if (joint.getNumResults() < numViews + numGradients)
+      return joint.emitError("has ")
+             << joint.getNumResults() << " results, but " << numViews
+             << " views and " << numGradients
+             << " gradients are to be among them: tssa-differentiate comes "
+                "before tssa-partition";
+    for (int64_t input :
+         joint->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs)
+             .asArrayRef())
+      if (input >= int64_t(numInputs))
+        return joint.emitError("gives a gradient of input ")
+               << input << " of " << numInputs;
+    for (BlockArgument gradient : gradients) {
+      if (gradient.getArgNumber() < numInputs)
+        return joint.emitError("takes an input behind the gradient ")
+               << gradient.getArgNumber();
+      if (resultOf(gradient) >= int64_t(numResults + numViews))
+        return joint.emitError("takes a gradient of result ")
+               << resultOf(gradient) << " of " << numResults + numViews;
+    }
+    findBackward();
+    for (auto [i, result] : llvm::enumerate(shownResults()))
+      if (!isBeforeGradients(result))
+        return joint.emitError("computes result ")
+               << i << " of gradients that come when it is there";
+    return success();
+  }
+
   /// What cannot be computed before the gradients are there.
   void findBackward() {
     llvm::DenseSet<Value> after(gradients.begin(), gradients.end());
@@ -210,17 +243,20 @@ private:
       backward->setAttr(attribute::kGroups, builder.getArrayAttr(lists));
   }
 
-  /// Whether the backward program is given the value, or computes it of such.
-  bool isOfSaved(Value value) const {
-    if (saved.contains(value))
-      return true;
-    Operation *op = value.getDefiningOp();
-    if (!op || !repeated.contains(op))
-      return false;
-    bool found = false;
-    forEachOperand(op, [&](Value operand) { found |= isOfSaved(operand); });
-    return found;
+  /// What the backward program is given, and what it computes of such.
+  void findOfSaved() {
+    ofSaved.insert_range(saved);
+    for (Operation &op : block.without_terminator()) {
+      if (!repeated.contains(&op))
+        continue;
+      bool found = false;
+      forEachOperand(
+          &op, [&](Value operand) { found |= ofSaved.contains(operand); });
+      if (found)
+        ofSaved.insert_range(op.getResults());
+    }
   }
+  bool isOfSaved(Value value) const { return ofSaved.contains(value); }
 
   /// Results that were computed from others. In eager, a backward from one goes
   /// by way of these, where somebody may look at the gradient, or be the only
@@ -493,8 +529,10 @@ private:
   }
 
   bool parametersLast;
+  unsigned numGradients = 0; ///< of inputs, the last results
   llvm::SetVector<Value> saved;
   llvm::SmallPtrSet<Operation *, 32> repeated;
+  llvm::DenseSet<Value> ofSaved;
   SmallVector<Value> added; ///< saved, and no result before
 };
 
@@ -507,6 +545,7 @@ struct PartitionPrograms
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (function->hasAttr(attribute::kGradientResults) &&
           function->hasAttr(attribute::kGradientInputs) &&
+          !function.isExternal() && function.getBody().hasOneBlock() &&
           failed(Partition(function, parametersLast).run()))
         return signalPassFailure();
   }

@@ -24,8 +24,16 @@ struct SelectGradients
     func::FuncOp function = getOperation();
     auto inputs =
         function->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs);
-    if (!inputs || !function->hasAttr(attribute::kGradientResults))
+    if (!inputs || !function->hasAttr(attribute::kGradientResults) ||
+        !function.getBody().hasOneBlock())
       return;
+    if (inputs.size() > function.getNumResults()) {
+      function.emitError("has ")
+          << function.getNumResults() << " results, but " << inputs.size()
+          << " gradients are to be among them: tssa-differentiate comes before "
+             "tssa-select-gradients";
+      return signalPassFailure();
+    }
     if (failed(eraseUnused(function, inputs.size())))
       return signalPassFailure();
     for (StringRef name : {attribute::kUpdates, attribute::kGradientViews})

@@ -516,9 +516,6 @@ LogicalResult LaunchEncoder::finishUpdates() {
 FailureOr<LaunchProgram> LaunchEncoder::run() {
   if (failed(blob.readSymbols(function)))
     return failure();
-  if (!function.getBody().hasOneBlock())
-    return function.emitError(
-        "control flow that is not structured cannot be launched");
   for (BlockArgument arg : function.getArguments()) {
     auto cached = function.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(),
                                                          attribute::kCached);
@@ -610,6 +607,11 @@ KernelInfo pyjit::executable::describeKernel(Operation *module,
 FailureOr<LaunchProgram> pyjit::executable::encodeLaunch(
     func::FuncOp function, llvm::function_ref<KernelInfo(StringRef)> lookup,
     unsigned firstSaved) {
+  if (function.isExternal())
+    return function.emitError("has no body to be launched");
+  if (!function.getBody().hasOneBlock())
+    return function.emitError(
+        "control flow that is not structured cannot be launched");
   return LaunchEncoder(function, lookup, firstSaved).run();
 }
 

@@ -95,7 +95,9 @@ std::optional<Chain> Chain::match(tssa::AtenOp op, int64_t columns) {
   Value bias = tensorArgument(op, 2);
   if (!input || !weight || typeOf(input).getRank() != 4 ||
       !typeOf(op.getResult(0)).getElementType().isF32() ||
-      tssa::isSymbolic(typeOf(input)) ||
+      typeOf(weight).getRank() != 4 || typeOf(op.getResult(0)).getRank() != 4 ||
+      !typeOf(input).hasStaticShape() ||
+      !typeOf(op.getResult(0)).hasStaticShape() ||
       typeOf(op.getResult(0)).getNumElements() == 0 ||
       !isWorthPacking(weight) || (bias && !isFromParameters(bias)))
     return std::nullopt;

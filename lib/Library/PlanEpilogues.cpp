@@ -151,16 +151,19 @@ struct PlanEpilogues
     } else if (call.getOverload() == operators::aten::linear) {
       bias = tensorArgument(call, 2);
       rows = tensorArgument(call, 0);
-      if (!bias || !rows || typeOf(tensorArgument(call, 1)).getRank() != 2 ||
-          typeOf(rows).getEncoding())
+      Value weight = tensorArgument(call, 1);
+      if (!bias || !rows || !weight || typeOf(weight).getRank() != 2 ||
+          typeOf(rows).getEncoding() || typeOf(rows).getRank() == 0 ||
+          !typeOf(rows).hasStaticShape() || typeOf(rows).getNumElements() == 0)
         return;
       int64_t in = typeOf(rows).getShape().back();
       if (typeOf(rows).getRank() != 2)
         rows = calls.view(rows, {typeOf(rows).getNumElements() / in, in});
-      matrix = calls.permute(tensorArgument(call, 1), {1, 0});
+      matrix = calls.permute(weight, {1, 0});
     }
     // The library takes a bias of one number for each column.
-    if (!bias || typeOf(bias).getRank() != 1 || !rows ||
+    if (!bias || typeOf(bias).getRank() != 1 || !rows || !matrix ||
+        typeOf(rows).getRank() != 2 || typeOf(matrix).getRank() != 2 ||
         !typeOf(rows).hasStaticShape() || typeOf(rows).getDimSize(0) < 2)
       return;
     auto flat = RankedTensorType::get(

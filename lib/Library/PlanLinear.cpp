@@ -42,6 +42,9 @@ bool planLinear(tssa::AtenOp op) {
       !isRowMajorF32(op.getResult(0)) || !isWorthPacking(weight) ||
       (bias && !isFromParameters(bias)))
     return false;
+  if (!typeOf(input).hasStaticShape() ||
+      !typeOf(op.getResult(0)).hasStaticShape())
+    return false;
   int64_t in = typeOf(weight).getDimSize(1);
   int64_t rows = in ? typeOf(input).getNumElements() / in : 0;
   if (rows < kMinRows || typeOf(op.getResult(0)).getNumElements() == 0)

@@ -7,6 +7,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Operation.h"
 #include "pyjit/Analysis/SizeExpr.h"
+#include "pyjit/Operators/OperatorInfo.h"
 
 using namespace mlir;
 
@@ -262,7 +263,8 @@ void printCallArguments(OpAsmPrinter &printer, Operation *,
 
 static bool isNumber(Attribute arg) {
   if (auto value = dyn_cast<IntegerAttr>(arg))
-    return value.getType().isInteger(64) || value.getType().isInteger(1);
+    return value.getType().isSignlessInteger(64) ||
+           value.getType().isInteger(1);
   if (auto value = dyn_cast<FloatAttr>(arg))
     return value.getType().isF64();
   return false;
@@ -290,6 +292,71 @@ LogicalResult verifyCallArguments(Operation *op, ArrayAttr args,
   if (expected != numOperands)
     return op->emitOpError("has ")
            << numOperands << " operands, but its arguments name " << expected;
+  return success();
+}
+
+/// Whether an argument may stand where the schema has `type`. Numbers of one
+/// kind stand for those of another one, as Python's do.
+static bool fitsType(Attribute arg, StringRef type) {
+  bool isOptional = type.consume_back("?");
+  if (isNoneArgument(arg))
+    return isOptional;
+  if (size_t bracket = type.find('['); bracket != StringRef::npos) {
+    StringRef element = type.take_front(bracket);
+    auto list = dyn_cast<ArrayAttr>(arg);
+    if (!list) // one number for all dimensions
+      return !type.ends_with("[]") && fitsType(arg, element);
+    return llvm::all_of(
+        list, [&](Attribute entry) { return fitsType(entry, element); });
+  }
+  bool isTensor = isOperandPlaceholder(arg) || isWrappedOperand(arg) ||
+                  getWrappedNumber(arg);
+  if (type == "Tensor")
+    return isTensor;
+  if (isTensor || isa<ArrayAttr>(arg))
+    return false;
+  if (type == "str")
+    return isa<StringAttr>(arg);
+  if (type == "Device")
+    return isa<StringAttr>(arg) || getDeviceArgument(arg);
+  if (type == "Generator")
+    return true;
+  return isNumber(arg) || isNumberOperand(arg) || getSizeArgument(arg);
+}
+
+/// The most tensors that an overload returns, where the schema says it.
+static std::optional<unsigned> countResults(StringRef schema) {
+  StringRef results = schema.rsplit(" -> ").second;
+  if (results.contains('[') || results.contains("Dict"))
+    return std::nullopt;
+  return results == "()" ? 0 : results.count(',') + 1;
+}
+
+LogicalResult verifySchema(Operation *op, const OperatorInfo &info,
+                           ArrayAttr args, unsigned numMutated) {
+  if (info.arguments.size() != args.size())
+    return op->emitOpError("has ")
+           << args.size() << " arguments, but '" << info.schema << "' has "
+           << info.arguments.size();
+  // Library calls take undefined tensors where their schemas have others.
+  bool takesNone = info.lowering == Lowering::Library;
+  for (auto [i, given] : llvm::enumerate(args)) {
+    const ArgumentInfo &wanted = info.arguments[i];
+    if (!fitsType(given, wanted.type) &&
+        !(takesNone && i > 0 && isNoneArgument(given)))
+      return op->emitOpError("has ")
+             << given << " as '" << wanted.name << "', which '" << info.schema
+             << "' takes a " << wanted.type << " for";
+  }
+  // Those that it writes are results by themselves, and some nobody asks for.
+  std::optional<unsigned> count = countResults(info.schema);
+  if (count && op->getNumResults() > *count + numMutated)
+    return op->emitOpError("has ")
+           << op->getNumResults() << " results, but '" << info.schema
+           << "' gives " << *count
+           << (numMutated ? ", and one more for each that it mutates" : "");
+  if (count && *count != 0 && op->getNumResults() == 0)
+    return op->emitOpError("has no result, but '") << info.schema << "' has";
   return success();
 }
 

@@ -72,6 +72,21 @@ int64_t getScalarType(Type elementType) {
   return -1;
 }
 
+bool isElementType(Type type) {
+  if (auto complex = dyn_cast<ComplexType>(type)) {
+    Type part = complex.getElementType();
+    return part.isF16() || part.isF32() || part.isF64();
+  }
+  if (auto number = dyn_cast<FloatType>(type))
+    return number.getWidth() <= 64;
+  auto integer = dyn_cast<IntegerType>(type);
+  if (!integer || integer.isSigned())
+    return false;
+  unsigned width = integer.getWidth();
+  bool bytes = width == 8 || width == 16 || width == 32 || width == 64;
+  return bytes || (width == 1 && integer.isSignless());
+}
+
 Type getComputeType(Type elementType) {
   if (elementType.isF16() || elementType.isBF16())
     return Float32Type::get(elementType.getContext());

@@ -6,6 +6,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/ElementTypes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -33,6 +34,14 @@ void CudaGraphDialect::initialize() {
 
 void pyjit::cudagraph::registerCudaGraphDialect(DialectRegistry &registry) {
   registry.insert<CudaGraphDialect>();
+}
+
+LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 RankedTensorType tensor, Space) {
+  if (!operators::isElementType(tensor.getElementType()))
+    return emitError() << tensor.getElementType()
+                       << " is no tensor element type";
+  return success();
 }
 
 bool BufferType::isSymbolic() const {

@@ -53,6 +53,7 @@ def CudaGraph_BufferType : TypeDef<CudaGraph_Dialect, "Buffer"> {
   let parameters = (ins "::mlir::RankedTensorType":$tensor,
                         DefaultValuedParameter<"Space", "Space::device">:$space);
   let assemblyFormat = "`<` $tensor (`,` $space^)? `>`";
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool isHost() const { return getSpace() == Space::host; }
     /// From the first element to the end of the last: gaps that the layout

@@ -21,16 +21,33 @@ namespace {
 /// Where an attribute may stand.
 enum Places : unsigned { Function = 1, Argument = 2, Call = 4, Module = 8 };
 
+/// What an attribute's integers number.
+enum class Numbers {
+  Any,
+  Amount,  ///< any number that is not negative
+  Natural, ///< something of another function
+  Place,   ///< something of another function, or -1: nothing
+  Count,   ///< that many of the function's results
+  Result,
+  Input
+};
+
 struct Rule {
   llvm::StringLiteral name;
   unsigned places;
   bool (*fits)(Attribute value);
   const char *expected;
+  Numbers numbers = Numbers::Any;
+  Numbers second = numbers; ///< the other one of a pair
 };
 
 bool isUnit(Attribute value) { return isa<UnitAttr>(value); }
 bool isString(Attribute value) { return isa<StringAttr>(value); }
-bool isInteger(Attribute value) { return isa<IntegerAttr>(value); }
+bool isInteger(Attribute value) {
+  auto integer = dyn_cast<IntegerAttr>(value);
+  return integer && integer.getType().isSignlessIntOrIndex() &&
+         integer.getValue().getBitWidth() <= 64;
+}
 bool isIntegers(Attribute value) { return isa<DenseI64ArrayAttr>(value); }
 bool isBytes(Attribute value) { return isa<DenseI32ArrayAttr>(value); }
 bool isMap(Attribute value) {
@@ -63,56 +80,69 @@ const Rule kRules[] = {
     {attribute::kDevice, Function | Argument | Call, isString, "a string"},
     {attribute::kDefaultDtype, Function,
      [](Attribute value) { return isa<TypeAttr>(value); }, "a type"},
-    {attribute::kSymbols, Function, isSources, "arrays of an input and a dim"},
+    {attribute::kSymbols, Function, isSources, "arrays of an input and a dim",
+     Numbers::Input, Numbers::Place},
     {attribute::kPrepare, Function, isUnit, "no value"},
-    {attribute::kInputs, Function, isIntegers, "an array of i64"},
+    {attribute::kInputs, Function, isIntegers, "an array of i64",
+     Numbers::Natural},
     {attribute::kDigests, Function, isStrings, "an array of strings"},
-    {attribute::kSources, Function, isLists, "arrays of i64"},
-    {attribute::kGradientInputs, Function, isIntegers, "an array of i64"},
-    {attribute::kGradientResults, Function, isIntegers, "an array of i64"},
-    {attribute::kGradientViews, Function, isInteger, "an integer"},
-    {attribute::kReaches, Function, isLists, "arrays of i64"},
-    {attribute::kReads, Function, isLists, "arrays of i64"},
-    {attribute::kVariesWith, Function, isLists, "arrays of i64"},
-    {attribute::kGroups, Function, isLists, "arrays of i64"},
-    {attribute::kLeads, Function, isLists, "arrays of i64"},
-    {attribute::kReachesDirectly, Function, isLists, "arrays of i64"},
-    {attribute::kKeeps, Function, isIntegers, "an array of i64"},
-    {attribute::kStops, Function, isIntegers, "an array of i64"},
-    {attribute::kSaved, Function, isInteger, "an integer"},
+    {attribute::kSources, Function, isLists, "arrays of i64", Numbers::Input},
+    {attribute::kGradientInputs, Function, isIntegers, "an array of i64",
+     Numbers::Natural},
+    {attribute::kGradientResults, Function, isIntegers, "an array of i64",
+     Numbers::Natural},
+    {attribute::kGradientViews, Function, isInteger, "an integer",
+     Numbers::Count},
+    {attribute::kReaches, Function, isLists, "arrays of i64", Numbers::Natural},
+    {attribute::kReads, Function, isLists, "arrays of i64", Numbers::Natural},
+    {attribute::kVariesWith, Function, isLists, "arrays of i64",
+     Numbers::Natural},
+    {attribute::kGroups, Function, isLists, "arrays of i64", Numbers::Natural},
+    {attribute::kLeads, Function, isLists, "arrays of i64", Numbers::Natural},
+    {attribute::kReachesDirectly, Function, isLists, "arrays of i64",
+     Numbers::Natural},
+    {attribute::kKeeps, Function, isIntegers, "an array of i64",
+     Numbers::Natural},
+    {attribute::kStops, Function, isIntegers, "an array of i64",
+     Numbers::Natural},
+    {attribute::kSaved, Function, isInteger, "an integer", Numbers::Count},
     {attribute::kUpdates, Function, isSources,
-     "arrays of a result and an input"},
+     "arrays of a result and an input", Numbers::Result, Numbers::Input},
     {attribute::kParam, Argument, isUnit, "no value"},
     {attribute::kTrained, Argument, isUnit, "no value"},
-    {attribute::kCached, Argument, isInteger, "an integer"},
-    {attribute::kInput, Argument, isInteger, "an integer"},
-    {attribute::kSeen, Argument, isInteger, "an integer"},
-    {attribute::kResult, Argument, isInteger, "an integer"},
-    {attribute::kGradient, Argument, isInteger, "an integer"},
+    {attribute::kCached, Argument, isInteger, "an integer", Numbers::Natural},
+    {attribute::kInput, Argument, isInteger, "an integer", Numbers::Natural},
+    {attribute::kSeen, Argument, isInteger, "an integer", Numbers::Natural},
+    {attribute::kResult, Argument, isInteger, "an integer", Numbers::Natural},
+    {attribute::kGradient, Argument, isInteger, "an integer", Numbers::Natural},
     {attribute::kElements, Argument, isIntegers, "an array of i64"},
     {attribute::kVendorCall, Call, isUnit, "no value"},
     {attribute::kMustRun, Call, isUnit, "no value"},
     {attribute::kPacked, Call, isUnit, "no value"},
     {attribute::kTakesKernel, Call, isString, "a string"},
-    {attribute::kGradientAt, Call, isInteger, "an integer"},
+    {attribute::kGradientAt, Call, isInteger, "an integer", Numbers::Natural},
     {attribute::kSavedInEager, Call, isUnit, "no value"},
-    {attribute::kInPlace, Call, isIntegers, "an array of i64"},
+    {attribute::kInPlace, Call, isIntegers, "an array of i64", Numbers::Place},
     {attribute::kPart, Call, isUnit, "no value"},
     {attribute::kUndo, Call, isUnit, "no value"},
     {attribute::kKernel, Function, isUnit, "no value"},
     {attribute::kMayOverlap, Function, isSources,
-     "arrays of a result and an operand"},
-    {attribute::kWork, Function, isSize, "an integer or a map of one result"},
-    {attribute::kGrain, Function, isSize, "an integer or a map of one result"},
+     "arrays of a result and an operand", Numbers::Natural},
+    {attribute::kWork, Function, isSize, "an integer or a map of one result",
+     Numbers::Amount},
+    {attribute::kGrain, Function, isSize, "an integer or a map of one result",
+     Numbers::Amount},
     {attribute::kReadsSymbols, Function,
      [](Attribute value) { return isUnit(value) || isIntegers(value); },
      "no value or an array of i64"},
     {attribute::kSymbol, Function, isString, "a string"},
-    {attribute::kGrid, Function, isThree, "an array of three i32"},
-    {attribute::kBlock, Function, isThree, "an array of three i32"},
+    {attribute::kGrid, Function, isThree, "an array of three i32",
+     Numbers::Natural},
+    {attribute::kBlock, Function, isThree, "an array of three i32",
+     Numbers::Natural},
     {attribute::kBlocks, Function, isMap, "a map of one result"},
-    {attribute::kShared, Function, isInteger, "an integer"},
-    {attribute::kAlign, Function, isBytes, "an array of i32"},
+    {attribute::kShared, Function, isInteger, "an integer", Numbers::Amount},
+    {attribute::kAlign, Function, isBytes, "an array of i32", Numbers::Natural},
     {attribute::kIndirect, Function,
      [](Attribute value) { return isa<DenseBoolArrayAttr>(value); },
      "an array of i1"},
@@ -122,6 +152,56 @@ const Rule kRules[] = {
      "a dictionary"},
     {attribute::kEntry, Function, isUnit, "no value"},
 };
+
+/// An attribute's integers, each with what it numbers.
+SmallVector<std::pair<int64_t, Numbers>> numbersIn(const Rule &rule,
+                                                   Attribute value) {
+  SmallVector<std::pair<int64_t, Numbers>> found;
+  if (auto integer = dyn_cast<IntegerAttr>(value))
+    found.emplace_back(integer.getInt(), rule.numbers);
+  if (auto integers = dyn_cast<DenseI64ArrayAttr>(value))
+    for (int64_t number : integers.asArrayRef())
+      found.emplace_back(number, rule.numbers);
+  if (auto integers = dyn_cast<DenseI32ArrayAttr>(value))
+    for (int64_t number : integers.asArrayRef())
+      found.emplace_back(number, rule.numbers);
+  if (auto lists = dyn_cast<ArrayAttr>(value))
+    for (auto list : lists.getAsRange<DenseI64ArrayAttr>())
+      for (auto [i, number] : llvm::enumerate(list.asArrayRef()))
+        found.emplace_back(number, i == 1 ? rule.second : rule.numbers);
+  return found;
+}
+
+/// Passes take what the numbers name without looking.
+LogicalResult verifyNumbers(Operation *op, const Rule &rule, Attribute value) {
+  // The function's own verifier comes later, and not every program is one.
+  auto function = dyn_cast<func::FuncOp>(op);
+  auto given = function ? op->getAttrOfType<TypeAttr>(
+                              function.getFunctionTypeAttrName())
+                        : TypeAttr();
+  auto type = given ? dyn_cast<FunctionType>(given.getValue()) : FunctionType();
+  if (rule.numbers == Numbers::Any || isa<StringAttr>(value))
+    return success();
+  for (auto [number, what] : numbersIn(rule, value)) {
+    int64_t least = what == Numbers::Place ? -1 : 0;
+    int64_t most = what == Numbers::Amount ? INT64_MAX : INT32_MAX;
+    if (type && what == Numbers::Input)
+      most = int64_t(type.getNumInputs()) - 1;
+    if (type && what == Numbers::Result)
+      most = int64_t(type.getNumResults()) - 1;
+    if (type && what == Numbers::Count)
+      most = type.getNumResults();
+    if (number >= least && number <= most)
+      continue;
+    InFlightDiagnostic error = op->emitError("'")
+                               << rule.name << "' says " << number;
+    if (number < least || !type)
+      return error << ", which numbers nothing";
+    return error << " of a function of " << type.getNumInputs()
+                 << " inputs and " << type.getNumResults() << " results";
+  }
+  return success();
+}
 
 LogicalResult verifyAttribute(Operation *op, NamedAttribute given,
                               unsigned place, const char *placeName) {
@@ -136,7 +216,7 @@ LogicalResult verifyAttribute(Operation *op, NamedAttribute given,
   if (!rule->fits(given.getValue()))
     return op->emitError("'") << given.getName().getValue() << "' takes "
                               << rule->expected << ", not " << given.getValue();
-  return success();
+  return verifyNumbers(op, *rule, given.getValue());
 }
 
 } // namespace

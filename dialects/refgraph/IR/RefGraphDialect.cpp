@@ -4,6 +4,7 @@
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "pyjit/Operators/ElementTypes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -101,19 +102,6 @@ SizePolynomial TensorType::getStride(unsigned dim) const {
                 getExprs().drop_front(isSymbolic() ? getRank() : 0), dim);
 }
 
-static bool isElementType(Type type) {
-  if (auto complex = dyn_cast<ComplexType>(type))
-    type = complex.getElementType();
-  if (isa<FloatType>(type))
-    return true;
-  auto integer = dyn_cast<IntegerType>(type);
-  if (!integer || integer.isSigned())
-    return false;
-  unsigned width = integer.getWidth();
-  bool bytes = width == 8 || width == 16 || width == 32 || width == 64;
-  return bytes || (width == 1 && integer.isSignless());
-}
-
 LogicalResult TensorType::verify(function_ref<InFlightDiagnostic()> emitError,
                                  ArrayRef<int64_t> shape,
                                  ArrayRef<int64_t> strides,
@@ -131,7 +119,7 @@ LogicalResult TensorType::verify(function_ref<InFlightDiagnostic()> emitError,
   for (int64_t stride : strides)
     if (stride < 0 && !(ShapedType::isDynamic(stride) && !exprs.empty()))
       return emitError() << "tensor type has negative stride " << stride;
-  if (!isElementType(elementType))
+  if (!operators::isElementType(elementType))
     return emitError() << elementType << " is no tensor element type";
   if (device.empty())
     return emitError() << "tensor type names no device";

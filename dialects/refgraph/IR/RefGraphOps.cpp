@@ -131,7 +131,7 @@ static LogicalResult verifyWrite(Operation *op, Type holder, Selector selector,
 template <typename OpTy> static LogicalResult verifyChecks(OpTy op, Type type) {
   for (auto [name, index] : {std::pair("type", op.getExactType()),
                              std::pair("is", op.getIdentity())})
-    if (index && static_cast<int64_t>(*index) < 0)
+    if (index && *index > INT32_MAX) // negative, too
       return op.emitOpError("check '")
              << name << "' needs an object index, not "
              << static_cast<int64_t>(*index);
@@ -552,9 +552,18 @@ LogicalResult TensorOp::verify() {
   llvm::for_each(getArgs(), look);
   if (failed(numbers))
     return failure();
-  for (int64_t operand : getAliases())
-    if (!isa<TensorType>(getInputs()[operand].getType()))
+  for (int64_t operand : getAliases()) {
+    auto shown = dyn_cast<TensorType>(getInputs()[operand].getType());
+    if (!shown)
       return emitOpError("'aliases' names a number");
+    ResultRange fresh = getResults().take_front(getNumFresh());
+    if (!fresh.empty() && llvm::none_of(fresh, [&](Value result) {
+          auto tensor = dyn_cast<TensorType>(result.getType());
+          return tensor && tensor.getDevice() == shown.getDevice();
+        }))
+      return emitOpError("'aliases' names operand ")
+             << operand << ", on whose device is no result";
+  }
   for (auto [i, operand] : llvm::enumerate(getMutates())) {
     if (!isa<TensorType>(getInputs()[operand].getType()))
       return emitOpError("'mutates' names a number");

@@ -147,6 +147,10 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
 // Roots and reads
 //===----------------------------------------------------------------------===//
 
+// Place in the specialization's table of objects.
+def RefGraph_Index
+    : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<2147483647>]>;
+
 def RefGraph_ExternalOp : RefGraph_Op<"external", [Pure]> {
   let summary = "the state outside the call";
   let description = [{
@@ -172,7 +176,7 @@ def RefGraph_ObjectOp : RefGraph_Op<"object", [Pure]> {
     %i = refgraph.object 13 "constant tensor" holds [-1, 0] : !refgraph.tensor<[2], [1], i64, "cpu">
     ```
   }];
-  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$index,
+  let arguments = (ins RefGraph_Index:$index,
                        OptionalAttr<StrAttr>:$hint,
                        OptionalAttr<DenseI64ArrayAttr>:$holds);
   let builders = [OpBuilder<(ins "::mlir::Type":$type, "int64_t":$index), [{

@@ -8,6 +8,8 @@
 
 #include "dialects/refgraph/IR/RefGraph.h"
 
+#include "llvm/ADT/SmallBitVector.h"
+
 using namespace mlir;
 
 namespace pyjit::refgraph {
@@ -29,8 +31,24 @@ static LogicalResult verifyBody(Operation *part) {
   return success();
 }
 
+/// Symbols are numbered without gaps, each once.
+static LogicalResult verifySymbols(TraceOp trace) {
+  auto symbols = llvm::to_vector(trace.getBody().getOps<SymbolOp>());
+  llvm::SmallBitVector seen(symbols.size());
+  for (SymbolOp symbol : symbols) {
+    if (symbol.getIndex() >= symbols.size())
+      return symbol.emitOpError("is number ")
+             << symbol.getIndex() << " of " << symbols.size();
+    if (seen.test(symbol.getIndex()))
+      return symbol.emitOpError("is the second one of number ")
+             << symbol.getIndex();
+    seen.set(symbol.getIndex());
+  }
+  return success();
+}
+
 LogicalResult TraceOp::verifyRegions() {
-  if (failed(verifyTerminator<LeaveOp>(*this)))
+  if (failed(verifyTerminator<LeaveOp>(*this)) || failed(verifySymbols(*this)))
     return failure();
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
                     LengthOp, KeysOp, OffsetOp, UnhookedOp, SameOp, DistinctOp,

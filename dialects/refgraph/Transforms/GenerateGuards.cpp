@@ -496,6 +496,47 @@ LogicalResult verifyNumbers(TraceOp trace) {
   return success();
 }
 
+/// Whether the guards can find out a number that somebody asks for: from
+/// objects that were there before the call.
+LogicalResult verifyReadable(Value number, Operation *user,
+                             const GuardReads &reads) {
+  Operation *op = number.getDefiningOp();
+  if (isa<ConstantOp>(op))
+    return success();
+  if (isa<ArithOp>(op)) {
+    for (Value operand : op->getOperands())
+      if (failed(verifyReadable(operand, op, reads)))
+        return failure();
+    return success();
+  }
+  bool isOfTensor = isa<SizeOp, StrideOp>(op);
+  if (isOfTensor ? bool(reads.lookupHolder(op->getOperand(0)))
+                 : bool(reads.lookup(number)))
+    return success();
+  if (isOfTensor)
+    return op->emitOpError("is of a tensor that the call computes, where no "
+                           "guard can look: refgraph-lift-sizes says what "
+                           "follows from what");
+  return user->emitOpError("asks for a number that the call makes");
+}
+
+LogicalResult verifyReadable(TraceOp trace, const SpecializationPlan &plan,
+                             const GuardReads &reads) {
+  for (ArrayRef<Value> values : {ArrayRef(plan.inputs), ArrayRef(plan.kept)})
+    for (Value value : values)
+      if (failed(verifyReadable(value, trace, reads)))
+        return failure();
+  for (auto arith : trace.getBody().getOps<ArithOp>())
+    if (arith.mayRaise() &&
+        failed(verifyReadable(arith.getResult(), arith, reads)))
+      return failure();
+  for (auto compare : trace.getBody().getOps<CompareOp>())
+    for (Value operand : compare->getOperands())
+      if (failed(verifyReadable(operand, compare, reads)))
+        return failure();
+  return success();
+}
+
 struct GenerateGuardsPass
     : public pyjit::refgraph::impl::GenerateGuardsPassBase<GenerateGuardsPass> {
   void runOnOperation() override {
@@ -506,7 +547,7 @@ struct GenerateGuardsPass
       if (failed(plan))
         return signalPassFailure();
       FailureOr<GuardReads> reads = GuardReads::collect(trace, *plan);
-      if (failed(reads))
+      if (failed(reads) || failed(verifyReadable(trace, *plan, *reads)))
         return signalPassFailure();
       GuardBuilder(trace, *plan, *reads).build();
     }

@@ -289,6 +289,9 @@ void SizeLifter::joinReads() {
 }
 
 void SizeLifter::run() {
+  // Types have symbols already.
+  if (!trace.getBody().getOps<SymbolOp>().empty())
+    return;
   joinReads();
   bool any = false;
   trace.walk([&](Operation *op) {

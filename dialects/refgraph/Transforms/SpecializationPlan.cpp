@@ -346,9 +346,12 @@ LogicalResult SpecializationPlan::planResults(TraceOp trace) {
   for (auto op : trace.getBody().getOps<ShownOp>())
     shown[getNode(op.getTensor())] = op.getModeAttr();
   for (Value value : escaping) {
+    Operation *user = escapesAt.lookup(value);
+    if (!isa<TensorType>(value.getType()) && !isExternal(value))
+      return user->emitOpError(
+          "gives away what the call has neither read nor made");
     if (!isa<TensorType>(value.getType()) || isExternal(value))
       continue;
-    Operation *user = escapesAt.lookup(value);
     FailureOr<Value> base = getExternalBase(value, user);
     if (failed(base))
       return failure();

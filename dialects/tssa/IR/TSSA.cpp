@@ -9,10 +9,12 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "pyjit/Analysis/SizeExpr.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/ElementTypes.h"
 #include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/Raises.h"
 #include "pyjit/Operators/Random.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -57,6 +59,9 @@ LogicalResult StridesAttr::verifyEncoding(
   if (shape.size() != getStrides().size())
     return emitError() << "has " << getStrides().size()
                        << " strides for a tensor of rank " << shape.size();
+  for (int64_t stride : getStrides())
+    if (stride < 0)
+      return emitError() << "has the negative stride " << stride;
   return success();
 }
 
@@ -135,8 +140,12 @@ LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
       return emitError() << "says other sizes than the type's dimensions";
     symbolic |= ShapedType::isDynamic(number);
   }
-  for (AffineExpr stride : getStrides())
-    symbolic |= !analysis::getConstantSize(stride);
+  for (AffineExpr stride : getStrides()) {
+    std::optional<int64_t> known = analysis::getConstantSize(stride);
+    if (known && *known < 0)
+      return emitError() << "has the negative stride " << *known;
+    symbolic |= !known;
+  }
   if (!symbolic)
     return emitError() << "has numbers only: #tssa.strides says that";
   return success();
@@ -254,8 +263,30 @@ void AtenOp::getEffects(
   effects.emplace_back(MemoryEffects::Write::get(), Generator::get());
 }
 
+/// Operators know tensors of PyTorch's element types, of sizes that are known
+/// when the function is called.
+static LogicalResult verifyTensors(AtenOp op) {
+  for (Type type :
+       llvm::concat<const Type>(op.getOperandTypes(), op.getResultTypes())) {
+    auto tensor = cast<RankedTensorType>(type);
+    if (!hasKnownSizes(tensor))
+      return op.emitOpError("has a ")
+             << type << ", whose sizes no #tssa.layout says";
+    if (!operators::isElementType(tensor.getElementType()))
+      return op.emitOpError("has a ")
+             << type << ", whose elements no tensor of PyTorch's has";
+    int64_t bytes = 16; // of a complex number
+    for (int64_t size : tensor.getShape())
+      if (!ShapedType::isDynamic(size) && llvm::MulOverflow(bytes, size, bytes))
+        return op.emitOpError("has a ")
+               << type << ", of more elements than can be counted";
+  }
+  return success();
+}
+
 LogicalResult AtenOp::verify() {
-  if (failed(
+  if (failed(verifyTensors(*this)) ||
+      failed(
           operators::verifyCallArguments(*this, getArgs(), getInputs().size())))
     return failure();
   ArrayRef<int64_t> mutates = getMutates().value_or(ArrayRef<int64_t>());
@@ -274,11 +305,8 @@ LogicalResult AtenOp::verify() {
   }
   const operators::OperatorInfo *info =
       operators::lookupOperator(getOverload());
-  if (info && info->arguments.size() != getArgs().size())
-    return emitOpError("has ")
-           << getArgs().size() << " arguments, but '" << info->schema
-           << "' has " << info->arguments.size();
-  return success();
+  return info ? operators::verifySchema(*this, *info, getArgs(), mutates.size())
+              : success();
 }
 
 /// Checks shape and element type of what a path shows. Strides are the

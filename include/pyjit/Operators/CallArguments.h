@@ -41,6 +41,8 @@
 
 namespace pyjit::operators {
 
+struct OperatorInfo;
+
 /// The SSA operand placeholder, and the value `none`.
 mlir::Attribute getOperandPlaceholder(mlir::MLIRContext *context);
 mlir::Attribute getNoneArgument(mlir::MLIRContext *context);
@@ -93,6 +95,11 @@ void printCallArguments(mlir::OpAsmPrinter &printer, mlir::Operation *op,
 llvm::LogicalResult verifyCallArguments(mlir::Operation *op,
                                         mlir::ArrayAttr args,
                                         unsigned numOperands);
+
+/// Refuses arguments of other kinds than the overload's schema has, and more
+/// results; `numMutated` of them belong to operands.
+llvm::LogicalResult verifySchema(mlir::Operation *op, const OperatorInfo &info,
+                                 mlir::ArrayAttr args, unsigned numMutated);
 
 } // namespace pyjit::operators
 

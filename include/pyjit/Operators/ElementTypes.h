@@ -16,6 +16,9 @@ namespace pyjit::operators {
 mlir::Type getElementType(mlir::MLIRContext *context, int64_t number);
 int64_t getScalarType(mlir::Type elementType);
 
+/// Whether tensors may have elements of this type.
+bool isElementType(mlir::Type type);
+
 /// The type in which ATen computes with elements of this type: f32 for f16 and
 /// bf16, else the type itself.
 mlir::Type getComputeType(mlir::Type elementType);

@@ -94,13 +94,15 @@ Value Emitter::address(Value base, Value offset, int64_t constant,
     return result;
   // A constant displacement has few bits; lanes of one vector may be further
   // apart.
-  LLVM::GEPArg more = static_cast<int32_t>(constant);
-  if (!llvm::isInt<LLVM::kGEPConstantBitWidth>(constant))
-    more = LLVM::ConstantOp::create(b, b.getI64Type(),
+  auto displacement = [&]() -> LLVM::GEPArg {
+    if (llvm::isInt<LLVM::kGEPConstantBitWidth>(constant))
+      return static_cast<int32_t>(constant);
+    return LLVM::ConstantOp::create(b, b.getI64Type(),
                                     b.getI64IntegerAttr(constant))
-               .getResult();
+        .getResult();
+  };
   return LLVM::GEPOp::create(b, base.getType(), at, result,
-                             ArrayRef<LLVM::GEPArg>{more});
+                             ArrayRef<LLVM::GEPArg>{displacement()});
 }
 
 unsigned Emitter::alignment(unsigned buffer, AffineExpr offset, Type element,

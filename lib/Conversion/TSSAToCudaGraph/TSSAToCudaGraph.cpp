@@ -423,6 +423,11 @@ LogicalResult LaunchConverter::describePrepare() {
 LogicalResult LaunchConverter::run() {
   if (!function.getBody().hasOneBlock())
     return function.emitError("only structured functions can be launched");
+  for (Type type : llvm::concat<const Type>(function.getArgumentTypes(),
+                                            function.getResultTypes()))
+    if (!isa<RankedTensorType>(type))
+      return function.emitError("a launch program cannot hold a value of type ")
+             << type;
   auto device = function->getAttrOfType<StringAttr>(attribute::kDevice);
   program = ProgramOp::create(builder, function.getLoc(), function.getName(),
                               device.getValue(), IntegerAttr(), ArrayAttr());

@@ -59,3 +59,23 @@ func.func @bias(%g: tensor<4x3xf32>, %x: tensor<4x3xf32>, %m: tensor<4x1xf32>, %
   %0:3 = tssa.aten "aten::native_layer_norm_backward"(%g, %x, [3 : i64], %m, %r, none, none, [false, false, true]) : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>) -> (tensor<0xf32>, tensor<0xf32>, tensor<3xf32>)
   return %0#2 : tensor<3xf32>
 }
+
+// -----
+
+// expected-error @+1 {{has gradients already: tssa-partition or tssa-select-gradients comes before tssa-differentiate comes again}}
+func.func @again(%x: tensor<4xf32>, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  return %x, %g : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A declaration has nothing to be differentiated.
+func.func private @declared(tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>}
+
+// -----
+
+func.func @dimension(%x: tensor<7x5xf32>) -> tensor<5xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  // expected-error @+1 {{cannot be differentiated: it names a dimension that its operand has not}}
+  %0 = tssa.aten "aten::prod.dim_int"(%x, 9 : i64, false, none) : (tensor<7x5xf32>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}

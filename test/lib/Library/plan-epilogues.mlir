@@ -47,3 +47,12 @@ func.func @kept(%x: tensor<4x8xf16>, %w: tensor<6x8xf16>, %b: tensor<6xf16>, %y:
   %7 = tssa.aten "aten::relu"(%6) : (tensor<4x6xf32>) -> tensor<4x6xf32>
   return %0, %1, %3, %5, %7 : tensor<4x6xf16>, tensor<4x6xf16>, tensor<4x6xf16>, tensor<4x6xf16>, tensor<4x6xf32>
 }
+
+// A layer of no inputs has no rows to count.
+// CHECK-LABEL: func.func @nothing(
+// CHECK: "aten::linear"
+func.func @nothing(%x: tensor<2x3x0xf16>, %w: tensor<6x0xf16>, %b: tensor<6xf16>) -> tensor<2x3x6xf16> {
+  %0 = tssa.aten "aten::linear"(%x, %w, %b) : (tensor<2x3x0xf16>, tensor<6x0xf16>, tensor<6xf16>) -> tensor<2x3x6xf16>
+  %1 = tssa.aten "aten::relu"(%0) : (tensor<2x3x6xf16>) -> tensor<2x3x6xf16>
+  return %1 : tensor<2x3x6xf16>
+}

@@ -702,3 +702,8 @@ cudagraph.program @result_known on "cuda:0" {
   }
   cudagraph.return %y : !mat
 }
+
+// -----
+
+// expected-error @below {{'index' is no tensor element type}}
+func.func private @no_element(!cudagraph.buffer<tensor<4xindex>>)

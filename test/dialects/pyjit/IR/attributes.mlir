@@ -65,3 +65,38 @@ func.func private @no_digests() attributes {pyjit.digests = [1]}
 
 // expected-error @below {{'pyjit.sources' does not belong to an argument}}
 func.func private @of_the_function(%x: tensor<4xf32> {pyjit.sources = [array<i64: 0>]})
+
+// -----
+
+// expected-error @below {{'pyjit.saved' takes an integer, not 1 : ui64}}
+func.func private @unsigned() -> tensor<4xf32> attributes {pyjit.saved = 1 : ui64}
+
+// -----
+
+// expected-error @below {{'pyjit.saved' says 2 of a function of 0 inputs and 1 results}}
+func.func private @more_than_all() -> tensor<4xf32> attributes {pyjit.saved = 2 : i64}
+
+// -----
+
+// expected-error @below {{'pyjit.updates' says 1 of a function of 1 inputs and 1 results}}
+func.func private @no_input(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.updates = [array<i64: 0, 1>]}
+
+// -----
+
+// expected-error @below {{'pyjit.updates' says -8, which numbers nothing}}
+func.func private @no_result(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.updates = [array<i64: -8, 0>]}
+
+// -----
+
+// expected-error @below {{'pyjit.symbols' says -2, which numbers nothing}}
+func.func private @no_dim(%x: tensor<4xf32>) attributes {pyjit.symbols = [array<i64: 0, -2>]}
+
+// -----
+
+// expected-error @below {{'pyjit.cached' says -1, which numbers nothing}}
+func.func private @no_output(%x: tensor<4xf32> {pyjit.cached = -1 : i64})
+
+// -----
+
+// expected-error @below {{requires attribute 'function_type'}}
+"func.func"() <{sym_name = "typeless"}> ({}) {pyjit.saved = 1 : i64} : () -> ()

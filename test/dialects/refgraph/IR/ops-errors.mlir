@@ -711,3 +711,45 @@ refgraph.trace @f {
   %s = refgraph.get %w storage : !T -> !T
   refgraph.leave %w : !T
 }
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"dict">
+  // expected-error @+1 {{check 'is' needs an object index, not 9223372036854775807}}
+  %x = refgraph.get %l item(3) is(9223372036854775807) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  refgraph.leave %x : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[s0], [1], f32, "cpu">
+  %n = refgraph.size %x[0] is(5) : !refgraph.tensor<[s0], [1], f32, "cpu">
+  // expected-error @+1 {{'refgraph.symbol' op is number 1 of 1}}
+  refgraph.symbol 1 is %n : !refgraph.obj<"int">
+  refgraph.leave %x : !refgraph.tensor<[s0], [1], f32, "cpu">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[s0], [1], f32, "cpu">
+  %n = refgraph.size %x[0] is(5) : !refgraph.tensor<[s0], [1], f32, "cpu">
+  refgraph.symbol 0 is %n : !refgraph.obj<"int">
+  // expected-error @+1 {{'refgraph.symbol' op is the second one of number 0}}
+  refgraph.symbol 0 is %n : !refgraph.obj<"int">
+  refgraph.leave %x : !refgraph.tensor<[s0], [1], f32, "cpu">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[4], [1], f32, "cpu">
+  // expected-error @+1 {{'aliases' names operand 0, on whose device is no result}}
+  %y = refgraph.tensor_op "aten::alias"(%x) aliases [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cuda:0">
+  refgraph.leave %y : !refgraph.tensor<[4], [1], f32, "cuda:0">
+}

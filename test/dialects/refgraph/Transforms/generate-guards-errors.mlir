@@ -109,3 +109,25 @@ refgraph.trace @anywhere {
   %w = refgraph.tensor_op "aten::relu_"(%v) mutates [0] : (!S) -> !S
   refgraph.leave %x : !T
 }
+
+// -----
+
+// Sizes of what the call computes are lifted first.
+!T = !refgraph.tensor<[3], [1], f32, "cpu">
+refgraph.trace @computed {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  // expected-error @+1 {{'refgraph.size' op is of a tensor that the call computes, where no guard can look}}
+  %n = refgraph.size %y[0] is(3) : !T
+  %z = refgraph.tensor_op "aten::mul.Tensor"(%y, wrapped(%n)) : (!T, !refgraph.obj<"int">) -> !T
+  refgraph.leave %z : !T
+}
+
+// -----
+
+refgraph.trace @outside {
+  %e = refgraph.external
+  // expected-error @+1 {{'refgraph.leave' op gives away what the call has neither read nor made}}
+  refgraph.leave %e : !refgraph.obj<"external">
+}

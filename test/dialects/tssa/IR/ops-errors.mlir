@@ -134,3 +134,56 @@ func.func @speculate_inside(%flag: tensor<i1>, %c: i1) {
   }
   return
 }
+
+// -----
+
+func.func @no_tensor(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'tssa.aten' op has 1 : i64 as 'self', which 'aten::relu(Tensor self) -> Tensor' takes a Tensor for}}
+  %0 = tssa.aten "aten::relu"(1 : i64) : () -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @no_list(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'tssa.aten' op has 0 : i64 as 'dims', which 'aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)' takes a int[] for}}
+  %0 = tssa.aten "aten::permute"(%x, 0 : i64) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @two_results(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'tssa.aten' op has 2 results, but 'aten::relu(Tensor self) -> Tensor' gives 1}}
+  %0:2 = tssa.aten "aten::relu"(%x) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @no_layout(%x: tensor<?xf32>) {
+  // expected-error @+1 {{'tssa.aten' op has a 'tensor<?xf32>', whose sizes no #tssa.layout says}}
+  %0 = tssa.aten "aten::relu"(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @no_element(%x: tensor<4xindex>) {
+  // expected-error @+1 {{'tssa.aten' op has a 'tensor<4xindex>', whose elements no tensor of PyTorch's has}}
+  %0 = tssa.aten "aten::relu"(%x) : (tensor<4xindex>) -> tensor<4xindex>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{has the negative stride -1}}
+func.func private @backwards(tensor<4xf32, #tssa.strides<[-1]>>)
+
+// -----
+
+func.func @huge(%x: tensor<4611686018427387904x4xf32>) {
+  // expected-error @+1 {{of more elements than can be counted}}
+  %0 = tssa.aten "aten::relu"(%x) : (tensor<4611686018427387904x4xf32>) -> tensor<4611686018427387904x4xf32>
+  return
+}

@@ -10,7 +10,7 @@
 // CHECK-LABEL: @normal_form
 // CHECK-SAME: tensor<4x?x8xf32, #tssa.layout<[4, s0 + s1, 8], [s0 * 8 + s1 * 8, 8, 1]>>
 func.func @normal_form(%x: tensor<4x?x8xf32, #tssa.layout<[4, s1 + s0, 8], [(s1 + s0) * 8, 8, 1]>>)
-    attributes {pyjit.symbols = [array<i64: 0, 1>, array<i64: 1, 0>]} {
+    attributes {pyjit.symbols = [array<i64: 0, 1>, array<i64: 0, 1>]} {
   return
 }
 

@@ -51,7 +51,7 @@ func.func @assigned(%a: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> {
 // CHECK: tssa.size
 // CHECK: arith.cmpi eq
 // CHECK: arith.select
-func.func @assigned_at_size(%a: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> attributes {pyjit.symbols = [array<i64: 2, -1>]} {
+func.func @assigned_at_size(%a: tensor<4x8xf32>, %s: tensor<8xf32>, %n: tensor<i64>) -> tensor<4x8xf32> attributes {pyjit.symbols = [array<i64: 2, -1>]} {
   %0 = tssa.assign %a, %s [#tssa.view<select [0, s0]>] : tensor<4x8xf32>, tensor<8xf32>
   return %0 : tensor<4x8xf32>
 }
