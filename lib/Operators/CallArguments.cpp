@@ -332,8 +332,8 @@ static std::optional<unsigned> countResults(StringRef schema) {
   return results == "()" ? 0 : results.count(',') + 1;
 }
 
-LogicalResult verifySchema(Operation *op, const OperatorInfo &info,
-                           ArrayAttr args, unsigned numMutated) {
+LogicalResult verifyArguments(Operation *op, const OperatorInfo &info,
+                              ArrayAttr args) {
   if (info.arguments.size() != args.size())
     return op->emitOpError("has ")
            << args.size() << " arguments, but '" << info.schema << "' has "
@@ -348,6 +348,13 @@ LogicalResult verifySchema(Operation *op, const OperatorInfo &info,
              << given << " as '" << wanted.name << "', which '" << info.schema
              << "' takes a " << wanted.type << " for";
   }
+  return success();
+}
+
+LogicalResult verifySchema(Operation *op, const OperatorInfo &info,
+                           ArrayAttr args, unsigned numMutated) {
+  if (failed(verifyArguments(op, info, args)))
+    return failure();
   // Those that it writes are results by themselves, and some nobody asks for.
   std::optional<unsigned> count = countResults(info.schema);
   if (count && op->getNumResults() > *count + numMutated)

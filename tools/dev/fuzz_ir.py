@@ -43,8 +43,10 @@ UPSTREAM = {
         "array<complex<f32>: ...>"
     ),
 }
-# Said of a program as soon as its memory is planned, and of no program before.
-LATE = re.compile("reads a buffer that nothing has written yet")
+# Said of launch programs alone, which tensor programs that never end, or planned memory, become.
+LATE = re.compile(
+    "reads a buffer that nothing has written yet|never writes its condition, so no iteration"
+)
 
 
 @dataclass

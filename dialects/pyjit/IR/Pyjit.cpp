@@ -176,9 +176,9 @@ SmallVector<std::pair<int64_t, Numbers>> numbersIn(const Rule &rule,
 LogicalResult verifyNumbers(Operation *op, const Rule &rule, Attribute value) {
   // The function's own verifier comes later, and not every program is one.
   auto function = dyn_cast<func::FuncOp>(op);
-  auto given = function ? op->getAttrOfType<TypeAttr>(
-                              function.getFunctionTypeAttrName())
-                        : TypeAttr();
+  auto given =
+      function ? op->getAttrOfType<TypeAttr>(function.getFunctionTypeAttrName())
+               : TypeAttr();
   auto type = given ? dyn_cast<FunctionType>(given.getValue()) : FunctionType();
   if (rule.numbers == Numbers::Any || isa<StringAttr>(value))
     return success();

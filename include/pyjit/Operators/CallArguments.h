@@ -96,8 +96,12 @@ llvm::LogicalResult verifyCallArguments(mlir::Operation *op,
                                         mlir::ArrayAttr args,
                                         unsigned numOperands);
 
-/// Refuses arguments of other kinds than the overload's schema has, and more
-/// results; `numMutated` of them belong to operands.
+/// Refuses arguments of other kinds than the overload's schema has.
+llvm::LogicalResult verifyArguments(mlir::Operation *op,
+                                    const OperatorInfo &info,
+                                    mlir::ArrayAttr args);
+/// Likewise, and more results than it has; `numMutated` of them belong to
+/// operands.
 llvm::LogicalResult verifySchema(mlir::Operation *op, const OperatorInfo &info,
                                  mlir::ArrayAttr args, unsigned numMutated);
 

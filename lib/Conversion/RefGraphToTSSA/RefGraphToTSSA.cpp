@@ -262,6 +262,8 @@ LogicalResult Converter::convert(refgraph::TensorOp op) {
              << device;
   const operators::OperatorInfo *info =
       operators::lookupOperator(op.getOverload());
+  if (info && failed(operators::verifyArguments(op, *info, op.getArgs())))
+    return failure();
   bool unsafeView = op.getOverload() == operators::aten::_unsafe_view;
   if (!op.getAliases().empty() || unsafeView)
     return convertView(op);
