@@ -365,7 +365,7 @@ def lengthen(text: str, rng: Random, words: Words) -> str:
     uses = VALUE.findall(match.group(2))
     before, chain = rng.choice(uses), [lines[here]]
     last = match.group(1)
-    for i in range(rng.choice((2, 10, 300, 3000))):
+    for i in range(rng.choice((2, 10, 300, 1000))):
         chain.append(f"%chain{i} = " + match.group(2).replace(before, last))
         last = f"%chain{i}"
     rest = "\n".join(lines[here + 1 :])

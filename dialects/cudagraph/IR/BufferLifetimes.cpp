@@ -37,11 +37,15 @@ bool overwrites(Operation *op, Value buffer) {
   return false;
 }
 
-/// The ops that look at the buffer or write it, through views or not.
-void collectUses(Value buffer, SmallVectorImpl<Operation *> &uses) {
+/// The program's ops that look at the buffer or write it, through views or not.
+/// Verified is that uses are in the program only after this.
+void collectUses(ProgramOp program, Value buffer,
+                 SmallVectorImpl<Operation *> &uses) {
   for (Operation *user : buffer.getUsers())
-    if (auto view = dyn_cast<ViewOp>(user))
-      collectUses(view.getResult(), uses);
+    if (!program->isProperAncestor(user))
+      continue;
+    else if (auto view = dyn_cast<ViewOp>(user))
+      collectUses(program, view.getResult(), uses);
     else
       uses.push_back(user);
 }
@@ -74,7 +78,7 @@ pyjit::cudagraph::getLifetimes(ProgramOp program) {
   program.walk([&](BufferOp op) { lifetimes[op.getBuffer()]; });
   for (auto &[buffer, life] : lifetimes) {
     SmallVector<Operation *> uses;
-    collectUses(buffer, uses);
+    collectUses(program, buffer, uses);
     if (uses.empty())
       continue;
     Block *scope = uses.front()->getBlock();

@@ -72,8 +72,16 @@ int64_t BufferType::getBytes() const {
 }
 
 Value pyjit::cudagraph::getRoot(Value buffer) {
-  while (auto view = buffer.getDefiningOp<ViewOp>())
+  // Views in a circle are refused, but not before somebody asks for a root.
+  Value slow = buffer;
+  for (bool odd = false; auto view = buffer.getDefiningOp<ViewOp>();
+       odd = !odd) {
     buffer = view.getSource();
+    if (buffer == slow)
+      break;
+    if (odd)
+      slow = slow.getDefiningOp<ViewOp>().getSource();
+  }
   return buffer;
 }
 
@@ -81,10 +89,12 @@ bool pyjit::cudagraph::isWhole(Value buffer) {
   Value root = getRoot(buffer);
   if (root == buffer)
     return true;
-  for (Value at = buffer; auto view = at.getDefiningOp<ViewOp>();
-       at = view.getSource())
+  for (Value at = buffer; at != root;) {
+    auto view = at.getDefiningOp<ViewOp>();
     if (view.getOffset() || view.getSymbolic())
       return false;
+    at = view.getSource();
+  }
   auto shown = cast<BufferType>(buffer.getType()),
        all = cast<BufferType>(root.getType());
   return !shown.isSymbolic() && !all.isSymbolic() &&

@@ -707,3 +707,26 @@ cudagraph.program @result_known on "cuda:0" {
 
 // expected-error @below {{'index' is no tensor element type}}
 func.func private @no_element(!cudagraph.buffer<tensor<4xindex>>)
+
+// -----
+
+!B = !cudagraph.buffer<tensor<4xf32>>
+cudagraph.program @circle on "cuda:0" {
+  // expected-error @below {{operand #0 does not dominate this use}}
+  %v = cudagraph.view %w at 0 : !B to !B
+  // expected-note @below {{operand defined here}}
+  %w = cudagraph.view %v at 0 : !B to !B
+  cudagraph.kernel @a(%v) to (%w) : (!B) -> (!B)
+  cudagraph.return
+}
+
+// -----
+
+!B = !cudagraph.buffer<tensor<4xf32>>
+// expected-error @below {{operand #0 does not dominate this use}}
+cudagraph.kernel @a(%t) to (%t) : (!B) -> (!B)
+cudagraph.program @used_outside on "cuda:0" {
+  // expected-note @below {{operand defined here}}
+  %t = cudagraph.buffer : !B
+  cudagraph.return
+}
