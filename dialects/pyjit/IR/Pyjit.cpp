@@ -26,7 +26,7 @@ enum class Numbers {
   Any,
   Amount,  ///< any number that is not negative
   Natural, ///< something of another function
-  Place,   ///< something of another function, or -1: nothing
+  Place,   ///< a dimension, or an input of the function around a call; or -1
   Count,   ///< that many of the function's results
   Result,
   Input
@@ -175,17 +175,20 @@ SmallVector<std::pair<int64_t, Numbers>> numbersIn(const Rule &rule,
 /// Passes take what the numbers name without looking.
 LogicalResult verifyNumbers(Operation *op, const Rule &rule, Attribute value) {
   // The function's own verifier comes later, and not every program is one.
-  auto function = dyn_cast<func::FuncOp>(op);
-  auto given =
-      function ? op->getAttrOfType<TypeAttr>(function.getFunctionTypeAttrName())
-               : TypeAttr();
+  bool isOfCall = rule.places & Call && !(rule.places & Function);
+  auto function = isOfCall ? op->getParentOfType<func::FuncOp>()
+                           : dyn_cast<func::FuncOp>(op);
+  auto given = function ? function->getAttrOfType<TypeAttr>(
+                              function.getFunctionTypeAttrName())
+                        : TypeAttr();
   auto type = given ? dyn_cast<FunctionType>(given.getValue()) : FunctionType();
   if (rule.numbers == Numbers::Any || isa<StringAttr>(value))
     return success();
   for (auto [number, what] : numbersIn(rule, value)) {
     int64_t least = what == Numbers::Place ? -1 : 0;
     int64_t most = what == Numbers::Amount ? INT64_MAX : INT32_MAX;
-    if (type && what == Numbers::Input)
+    if (type &&
+        (what == Numbers::Input || (isOfCall && what == Numbers::Place)))
       most = int64_t(type.getNumInputs()) - 1;
     if (type && what == Numbers::Result)
       most = int64_t(type.getNumResults()) - 1;

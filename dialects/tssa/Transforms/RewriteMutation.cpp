@@ -62,7 +62,8 @@ struct RewriteMutation
     shown.clear();
     known.clear();
     written.clear();
-    if (!function->hasAttr(pyjit::attribute::kGradientResults))
+    if (function.isExternal() ||
+        !function->hasAttr(pyjit::attribute::kGradientResults))
       return;
     for (Value result : function.front().getTerminator()->getOperands())
       if (auto load = result.getDefiningOp<LoadOp>();

@@ -100,3 +100,12 @@ func.func private @no_output(%x: tensor<4xf32> {pyjit.cached = -1 : i64})
 
 // expected-error @below {{requires attribute 'function_type'}}
 "func.func"() <{sym_name = "typeless"}> ({}) {pyjit.saved = 1 : i64} : () -> ()
+
+// -----
+
+func.func private @k(tensor<4xf32>) -> tensor<4xf32>
+func.func @in_place(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{'pyjit.in_place' says 2 of a function of 1 inputs and 1 results}}
+  %0 = call @k(%x) {pyjit.in_place = array<i64: 2>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
