@@ -27,12 +27,20 @@ using namespace pyjit::tssa;
 
 namespace {
 
+/// Traces repeat nothing more often; a loop of more iterations is a program's
+/// own, and stays.
+constexpr int64_t kMostIterations = 1 << 16;
+
 bool unroll(scf::ForOp loop) {
   APInt from, to, by;
   if (!matchPattern(loop.getLowerBound(), m_ConstantInt(&from)) ||
       !matchPattern(loop.getUpperBound(), m_ConstantInt(&to)) ||
       !matchPattern(loop.getStep(), m_ConstantInt(&by)) ||
       !by.isStrictlyPositive())
+    return false;
+  constexpr unsigned kWide = 128; // no difference overflows
+  APInt distance = to.sext(kWide) - from.sext(kWide);
+  if (distance.sdiv(by.sext(kWide)).sgt(kMostIterations))
     return false;
   OpBuilder builder(loop);
   SmallVector<Value> carried(loop.getInitArgs());

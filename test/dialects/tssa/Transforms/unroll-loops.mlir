@@ -108,3 +108,17 @@ func.func @whole(%x: tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2xf32, #tssa.s
   %other = tssa.access %r#2 [#tssa.view<select [1, 1]>] : tensor<2x2xf32> -> tensor<2xf32, #tssa.strides<[2]>>
   return %part, %other : tensor<2x8xf32>, tensor<2xf32, #tssa.strides<[2]>>
 }
+
+// Too many iterations to be written out.
+// CHECK-LABEL: func.func @endless
+// CHECK: scf.for
+func.func @endless(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %c0 = arith.constant -9223372036854775808 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %r = scf.for %i = %c0 to %c2 step %c1 iter_args(%h = %x) -> (tensor<8xf32>) {
+    %0 = tssa.aten "my::f"(%h) : (tensor<8xf32>) -> tensor<8xf32>
+    scf.yield %0 : tensor<8xf32>
+  }
+  return %r : tensor<8xf32>
+}
