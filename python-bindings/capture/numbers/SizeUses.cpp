@@ -151,9 +151,11 @@ bool Scalars::followParts(PyObject *tensor,
       dim += unpack(tensor).dim() - taken;
       shown += unpack(tensor).dim() - taken;
     } else if (PyLong_CheckExact(part)) {
-      if (isFollowed(part))
-        currentUse.parts.push_back(
-            {operators::aten::select_int, shown, part, nullptr});
+      // One that is not followed takes its turn, too: `x[2, n]` selects twice
+      // in the same dimension, and n may be 2.
+      PyObject *number = isFollowed(part) ? part : nullptr;
+      currentUse.parts.push_back(
+          {operators::aten::select_int, shown, number, nullptr});
       ++dim;
     } else if (PySlice_Check(part)) {
       if (!followSlice(tensor, part, dim, shown))
