@@ -116,3 +116,26 @@ def test_reshape_copies_where_no_view_is_possible(name: str) -> None:
             )
             torch.testing.assert_close(have, want)
     assert pyjit.stats(fast)["hits"] > 0
+
+
+NOTHING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "columns": lambda x: torch.cat([torch.zeros(x.shape[1], 0), x[0]], 1) * 2,
+    "rows": lambda x: torch.cat([torch.zeros(0, x.shape[1]), x[..., 0]]) * 2,
+    "between": lambda x: torch.ones(x.shape[0], 0, x.shape[1]).sum(1) + x[..., 0],
+    "returned": lambda x: torch.zeros(x.shape[1], 0),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_dimensions_of_nothing(name: str) -> None:
+    """What prompts without a past join in front of a mask: strides as Torch's, one specialization."""
+    import pyjit
+
+    f = NOTHING[name]
+    fast = pyjit.compile(f)
+    for b, n in SIZES:
+        x = torch.randn(b, n, 16)
+        want, have = f(x), fast(x)
+        assert (want.shape, want.stride()) == (have.shape, have.stride())
+        torch.testing.assert_close(have, want)
+    assert pyjit.stats(fast)["misses"] <= 3

@@ -61,7 +61,9 @@ bool SizeLifter::order(SymbolicShape &shape, refgraph::TensorType recorded,
             ? getSymbol({Source::Stride, read.getResult(), dim}, stride)
             : SizePolynomial(stride);
     if (stride != 0) {
-      span = shape.strides[dim] * shape.sizes[dim];
+      // Of nothing, Torch's strides are those of one.
+      span = sizes[dim] == 0 ? shape.strides[dim]
+                             : shape.strides[dim] * shape.sizes[dim];
       spans.push_back(span);
     }
   }
