@@ -279,9 +279,8 @@ static int64_t elementsOf(const KernelGraph &graph) {
   return count;
 }
 
-/// Operations of a value that cost more than to store it and to read it again,
-/// and all that are computed again of one.
-constexpr unsigned kDear = 8, kDearAgain = 24;
+/// Operations of a value that cost more than to store it and to read it again.
+constexpr unsigned kDear = 8;
 
 bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
                          const Candidate &producer) {
@@ -304,7 +303,8 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
     if (node->kind != Node::Kind::Compute)
       continue;
     unsigned again = points[node->element]++ * node->cost;
-    if (again >= kDearAgain || (again > 0 && node->cost >= kDear))
+    if (again >= 2 * options.maxRecomputeCost ||
+        (again > 0 && node->cost >= kDear))
       return false;
   }
   // The factors of a product are read many times: they stay loads, and nothing
