@@ -501,8 +501,11 @@ foreach rank = ["1d", "2d", "3d"] in {
   def : Structured<"aten::max_pool" # rank, "max_pool" # rank>;
   def : Structured<"aten::avg_pool" # rank, "avg_pool" # rank>;
 }
-foreach rank = ["2d", "3d"] in
+foreach rank = ["2d", "3d"] in {
   def : Structured<"aten::max_pool" # rank # "_with_indices", "max_pool" # rank>;
+  def : Structured<"aten::max_pool" # rank # "_with_indices_backward",
+                   "max_pool" # rank # "_backward">;
+}
 
 //===----------------------------------------------------------------------===//
 // Views

@@ -108,6 +108,37 @@ def test_bits(seed: int, rank: int) -> None:
     assert kernels or rank == 3, "no pool was a kernel"
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("rank", [2, 3])
+def test_bits_of_gradients(seed: int, rank: int) -> None:
+    """Ties, what is no number and what is -inf: an element's gradient goes where eager's goes, with its sign of zero."""
+    draw = random.Random(100 * rank + seed)
+    size = [draw.randint(1, 3) for _ in range(rank)]
+    stride = draw.choice([None, None, [draw.randint(1, 3) for _ in range(rank)]])
+    padding = draw.choice([0, 0, [k // 2 for k in size]])
+    torch.manual_seed(seed)
+    x = torch.randn(
+        2, 3, *(k * draw.randint(2, 9) + draw.choice([0, 0, 1]) for k in size)
+    )
+    x = x.round(decimals=draw.choice([0, 5]))
+    odd = torch.rand_like(x) < draw.choice([0, 0.2])
+    x[odd] = torch.tensor(SPECIAL)[torch.randint(0, len(SPECIAL), (int(odd.sum()),))]
+    if draw.random() < 0.4:
+        x = x.to(memory_format=LAST[rank])
+    pool = [F.max_pool2d, F.max_pool3d][rank - 2]
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = pool(x, size, stride, padding)
+        factors = torch.arange(y.numel(), dtype=y.dtype).view_as(y) % 7 - 3
+        return torch.autograd.grad((y * factors).sum(), x)[0]
+
+    want = step(x.clone().requires_grad_())
+    fast = pyjit.compile(step)
+    for _ in range(3):
+        have = fast(x.clone().requires_grad_())
+        assert have.stride() == want.stride() and torch.equal(bits(have), bits(want))
+
+
 class Net(torch.nn.Module):
     """Convolutions between pools: what is padded, and what is behind a pool, is in kernels with them."""
 

@@ -105,6 +105,8 @@ class Generator:
         self.shape, self.dtypes, self.scalar = shape, itertools.cycle(dtypes), scalar
         self.first, self.layout, self.outer = dtypes[0], layout, outer
         self.count = 0
+        if "_with_indices_backward" in self.row.overload:
+            return self.pool_gradient()
         values = []
         for argument in self.arguments:
             if fixed and argument.name in fixed:
@@ -112,6 +114,21 @@ class Generator:
             else:
                 values.append(self.value(argument))
         return values
+
+    def pool_gradient(self) -> list[Any]:
+        """Arguments that belong to a pool of floats: places are those that it tells."""
+        told = {a.name: a for a in self.arguments}
+        size = self.plain_value(told["kernel_size"])
+        stride = self.draw.choice((size, size, self.plain_value(told["stride"])))
+        padding = [self.draw.choice((0, 0, k // 2)) for k in size]
+        windows = (size, stride, padding, [1] * len(size), False)
+        x = self.operand(self.shape)
+        pool = getattr(torch.ops.aten, f"max_pool{len(size)}d_with_indices").default
+        try:
+            result, places = pool(x, *windows)
+        except RuntimeError as error:
+            raise NotImplementedError(str(error)) from error
+        return [self.operand(tuple(result.shape)), x, *windows, places]
 
     def value(self, a: Argument) -> Any:
         if a.plain == "Tensor":

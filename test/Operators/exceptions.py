@@ -119,6 +119,13 @@ def is_chain_of_places(case: Case) -> bool:
     """Whether a pool is a kernel's (lib/Conversion/TSSAToLinalg/Windows.cpp)."""
     self, told = case.arguments[0], given(case)
     result = result_of(case)
+    if "backward" in case.row.overload:  # windows side by side
+        rank = len(told["kernel_size"])
+        covered = [
+            n * k for n, k in zip(self.shape[-rank:], told["kernel_size"], strict=True)
+        ]
+        return (not self.is_cuda and not any(told["padding"]) and covered == list(result.shape[-rank:])
+                and told["stride"] in ([], told["kernel_size"]) and self.dtype == result.dtype)  # fmt: skip
     size, stride = told["kernel_size"], told["stride"] or told["kernel_size"]
     padding, dilation = told["padding"], told.get("dilation", [1] * len(size))
     if self.is_cuda or not self.dtype.is_floating_point or math.prod(size) > 32:

@@ -75,6 +75,8 @@ llvm::SmallVector<mlir::Value> lowerGroupNorm(StructuredCall &call);
 /// Pools whose windows span the last `rank` dimensions (Windows.cpp).
 llvm::SmallVector<mlir::Value> lowerMaxPool(StructuredCall &call,
                                             unsigned rank);
+llvm::SmallVector<mlir::Value> lowerMaxPoolBackward(StructuredCall &call,
+                                                    unsigned rank);
 llvm::SmallVector<mlir::Value> lowerAvgPool(StructuredCall &call,
                                             unsigned rank);
 

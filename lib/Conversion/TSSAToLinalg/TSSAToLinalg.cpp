@@ -301,6 +301,10 @@ StructuredRule lookupRule(StringRef rule) {
       .Case("max_pool1d", [](StructuredCall &c) { return lowerMaxPool(c, 1); })
       .Case("max_pool2d", [](StructuredCall &c) { return lowerMaxPool(c, 2); })
       .Case("max_pool3d", [](StructuredCall &c) { return lowerMaxPool(c, 3); })
+      .Case("max_pool2d_backward",
+            [](StructuredCall &c) { return lowerMaxPoolBackward(c, 2); })
+      .Case("max_pool3d_backward",
+            [](StructuredCall &c) { return lowerMaxPoolBackward(c, 3); })
       .Case("avg_pool1d", [](StructuredCall &c) { return lowerAvgPool(c, 1); })
       .Case("avg_pool2d", [](StructuredCall &c) { return lowerAvgPool(c, 2); })
       .Case("avg_pool3d", [](StructuredCall &c) { return lowerAvgPool(c, 3); })

@@ -261,6 +261,29 @@ Value placeOfLargest(OpBuilder &b, Location loc, ValueRange elements,
   return arith::ExtSIOp::create(b, loc, b.getI64Type(), chosenPlace);
 }
 
+/// The extents of windows that lie side by side and cover the operand of the
+/// pool whose gradient is asked for (the schema begins `grad_output, self`).
+std::optional<SmallVector<int64_t>> findTiles(StructuredCall &call,
+                                              unsigned rank) {
+  SmallVector<int64_t> ones(rank, 1), zeros(rank, 0);
+  auto size = numbersAt(call, 2, ones);
+  auto stride = size ? numbersAt(call, 3, *size) : std::nullopt;
+  if (call.isOnDevice() || !stride || *stride != *size ||
+      numbersAt(call, 4, zeros) != zeros || numbersAt(call, 5, ones) != ones)
+    return std::nullopt;
+  RankedTensorType type = call.result();
+  auto gradient = cast<RankedTensorType>(call.op.getInputs()[0].getType());
+  if (!isa<FloatType>(type.getElementType()) ||
+      gradient.getElementType() != type.getElementType() ||
+      gradient.getRank() != type.getRank() || type.getRank() < rank)
+    return std::nullopt;
+  for (unsigned w = 0, d = type.getRank() - rank; w < rank; ++w, ++d)
+    if (type.isDynamicDim(d) || gradient.isDynamicDim(d) ||
+        gradient.getDimSize(d) * (*size)[w] != type.getDimSize(d))
+      return std::nullopt;
+  return size;
+}
+
 /// Whether `type` has its channels last: ATen makes it by a kernel of its own.
 bool hasChannelsLast(RankedTensorType type, const Windows &windows) {
   return type.getEncoding() && windows.first > 0 && type.hasStaticShape() &&
@@ -324,6 +347,41 @@ SmallVector<Value> lowerMaxPool(StructuredCall &call, unsigned rank) {
                      return placeOfLargest(b, loc, elements, *windows, extents);
                    }));
   return results;
+}
+
+/// Of windows that meet no others and leave nothing out, each element's
+/// gradient is its window's where it was the largest.
+SmallVector<Value> lowerMaxPoolBackward(StructuredCall &call, unsigned rank) {
+  RankedTensorType type = call.result();
+  auto windows = findTiles(call, rank);
+  Value gradient = call.tensor(0), places = call.tensor(7);
+  if (!windows || !gradient || !places)
+    return call.stays("a device, or windows that meet or leave something out");
+  OpBuilder &b = call.b;
+  unsigned first = type.getRank() - rank;
+  SmallVector<AffineExpr> exprs;
+  for (unsigned d = 0; d < type.getRank(); ++d) {
+    AffineExpr expr = b.getAffineDimExpr(d);
+    exprs.push_back(d < first ? expr : expr.floorDiv((*windows)[d - first]));
+  }
+  AffineMap map = AffineMap::get(type.getRank(), 0, exprs, b.getContext());
+  auto body = [&](OpBuilder &in, Location at, ValueRange x) -> Value {
+    AffineExpr place = in.getAffineConstantExpr(0);
+    for (unsigned d = first; d < type.getRank(); ++d)
+      place = place * type.getDimSize(d) + in.getAffineDimExpr(d);
+    Value own = arith::IndexCastOp::create(in, at, in.getI64Type(),
+                                           emitIndex(in, at, place));
+    Value isOwn =
+        arith::CmpIOp::create(in, at, arith::CmpIPredicate::eq, own, x[1]);
+    Value zero = arith::ConstantOp::create(
+        in, at, in.getFloatAttr(type.getElementType(), 0));
+    // ATen adds it to a zero, which takes a negative one's sign.
+    return arith::SelectOp::create(
+        in, at, isOwn, arith::AddFOp::create(in, at, x[0], zero), zero);
+  };
+  return {makeMap(b, call.loc(), type,
+                  {call.shown(gradient), call.shown(places)}, {map, map},
+                  body)};
 }
 
 SmallVector<Value> lowerAvgPool(StructuredCall &call, unsigned rank) {

@@ -7,6 +7,8 @@
 // CHECK-DAG: #[[LAST:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2 * 2 + 1, d3 * 2 + 1)>
 // CHECK-DAG: #[[PADDED:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, (d2 - 1) mod 8, (d3 - 1) mod 8)>
 
+// CHECK-DAG: #[[WINDOW:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2 floordiv 2, d3 floordiv 2)>
+
 // CHECK-LABEL: func.func @max_pool
 // CHECK: linalg.generic {indexing_maps = [#[[FIRST]], {{.*}}, #[[LAST]], #{{.*}}], {{.*}} ins(%arg0, %arg0, %arg0, %arg0 :
 // CHECK-COUNT-3: arith.cmpf ogt
@@ -47,6 +49,25 @@ func.func @refused(%x: tensor<2x3x8x8xf32>, %v: tensor<1x2x8x8x8xf32>) -> (tenso
   // expected-remark @+1 {{'aten::max_pool3d_with_indices' stays a vendor call: places of padded and dilated windows, or far ones}}
   %2:2 = tssa.aten "aten::max_pool3d_with_indices"(%v, [2 : i64, 2 : i64, 2 : i64], [], [1 : i64, 1 : i64, 1 : i64], [2 : i64, 2 : i64, 2 : i64], false) : (tensor<1x2x8x8x8xf32>) -> (tensor<1x2x4x4x4xf32>, tensor<1x2x4x4x4xi64>)
   return %0, %1, %2#0, %2#1 : tensor<2x3x4x4xf32>, tensor<2x3x1x1xf32>, tensor<1x2x4x4x4xf32>, tensor<1x2x4x4x4xi64>
+}
+
+// Windows that lie side by side: an element's gradient is its window's, where it was the largest.
+// CHECK-LABEL: func.func @gradient
+// CHECK: linalg.generic {indexing_maps = [#[[WINDOW]], #[[WINDOW]], #{{.*}}], {{.*}} ins(%arg0, %arg2 :
+// CHECK: arith.cmpi eq
+// CHECK: arith.select
+// CHECK-NOT: aten::
+func.func @gradient(%g: tensor<2x3x4x4xf32>, %x: tensor<2x3x8x8xf32>, %i: tensor<2x3x4x4xi64>) -> tensor<2x3x8x8xf32> {
+  %0 = tssa.aten "aten::max_pool2d_with_indices_backward"(%g, %x, [2 : i64, 2 : i64], [], [0 : i64, 0 : i64], [1 : i64, 1 : i64], false, %i) : (tensor<2x3x4x4xf32>, tensor<2x3x8x8xf32>, tensor<2x3x4x4xi64>) -> tensor<2x3x8x8xf32>
+  return %0 : tensor<2x3x8x8xf32>
+}
+
+// CHECK-LABEL: func.func @gradient_of_windows_that_meet
+// CHECK: aten::max_pool2d_with_indices_backward
+func.func @gradient_of_windows_that_meet(%g: tensor<2x3x7x7xf32>, %x: tensor<2x3x8x8xf32>, %i: tensor<2x3x7x7xi64>) -> tensor<2x3x8x8xf32> {
+  // expected-remark @+1 {{'aten::max_pool2d_with_indices_backward' stays a vendor call: a device, or windows that meet or leave something out}}
+  %0 = tssa.aten "aten::max_pool2d_with_indices_backward"(%g, %x, [2 : i64, 2 : i64], [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], false, %i) : (tensor<2x3x7x7xf32>, tensor<2x3x8x8xf32>, tensor<2x3x7x7xi64>) -> tensor<2x3x8x8xf32>
+  return %0 : tensor<2x3x8x8xf32>
 }
 
 // A device's library has not been measured beside such kernels.
