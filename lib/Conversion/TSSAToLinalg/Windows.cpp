@@ -99,7 +99,16 @@ std::optional<Windows> findWindows(StructuredCall &call, unsigned rank,
     return refuse("windows that are no constants");
   windows.size = *size, windows.stride = *stride;
   windows.padding = *padding, windows.dilation = *dilation;
-  if (windows.places() > kMaxPlaces)
+  auto isLess = [](int64_t least) {
+    return [least](int64_t number) { return number < least; };
+  };
+  if (llvm::any_of(windows.size, isLess(1)) ||
+      llvm::any_of(windows.stride, isLess(1)) ||
+      llvm::any_of(windows.dilation, isLess(1)) ||
+      llvm::any_of(windows.padding, isLess(0)))
+    return refuse("windows that ATen refuses");
+  if (llvm::any_of(windows.size, [](int64_t n) { return n > kMaxPlaces; }) ||
+      windows.places() > kMaxPlaces)
     return refuse("a large window");
   for (unsigned d = 0; d < rank; ++d) {
     int64_t extent = self.getDimSize(windows.first + d);

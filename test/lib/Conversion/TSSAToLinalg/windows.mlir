@@ -39,6 +39,14 @@ func.func @batch(%x: tensor<?x3x8x8xf32, #tssa.layout<[s0, 3, 8, 8], [192, 64, 8
   return %0 : tensor<?x3x4x4xf32, #tssa.layout<[s0, 3, 4, 4], [48, 16, 4, 1]>>
 }
 
+// CHECK-LABEL: func.func @empty_window
+// CHECK: aten::max_pool2d
+func.func @empty_window(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x4xf32> {
+  // expected-remark @+1 {{'aten::max_pool2d' stays a vendor call: windows that ATen refuses}}
+  %0 = tssa.aten "aten::max_pool2d"(%x, [0 : i64, 2 : i64], [2 : i64, 2 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], false) : (tensor<2x3x8x8xf32>) -> tensor<2x3x4x4xf32>
+  return %0 : tensor<2x3x4x4xf32>
+}
+
 // CHECK-LABEL: func.func @refused
 // CHECK-COUNT-3: aten::
 func.func @refused(%x: tensor<2x3x8x8xf32>, %v: tensor<1x2x8x8x8xf32>) -> (tensor<2x3x4x4xf32>, tensor<2x3x1x1xf32>, tensor<1x2x4x4x4xf32>, tensor<1x2x4x4x4xi64>) {
