@@ -28,7 +28,7 @@ OTHER = "3.13"
 OTHERS_PART = 0.2
 # Of a test that goes through the operator table or through what PyTorch defines,
 # so many cases, other ones with each commit: CI has no more time for it.
-MOST_CASES = 120
+MOST_CASES = 60
 
 
 @dataclass
