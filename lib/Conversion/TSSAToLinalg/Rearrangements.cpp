@@ -32,14 +32,11 @@ static SmallVector<Value> readAt(StructuredCall &call,
       [](OpBuilder &, Location, ValueRange elements) { return elements[0]; })};
 }
 
-/// The operand, if it is the host's and not empty; null, with a reason, if not.
+/// The operand, if it is the host's and not empty; else null.
 static RankedTensorType findOperand(StructuredCall &call) {
   auto self = cast<RankedTensorType>(call.op.getInputs()[0].getType());
-  if (call.isOnDevice() || self.getNumElements() == 0) {
-    call.stays("a device, or an empty operand");
-    return {};
-  }
-  return self;
+  bool isRead = !call.isOnDevice() && self.getNumElements() != 0;
+  return isRead ? self : RankedTensorType();
 }
 
 /// From (channels * factor^2, height, width) to (channels, height * factor,
@@ -80,10 +77,10 @@ SmallVector<Value> lowerFlip(StructuredCall &call) {
     return call.stays("dimensions that are no constants, or a device");
   SmallVector<AffineExpr> exprs = dimsOf(call.b, self.getRank());
   for (int64_t dim : *dims) {
-    int64_t d = dim < 0 ? dim + self.getRank() : dim;
-    if (d < 0 || d >= self.getRank())
+    std::optional<unsigned> d = dimOf(dim, self.getRank());
+    if (!d)
       return call.stays("a dimension that is not there");
-    exprs[d] = self.getDimSize(d) - 1 - call.b.getAffineDimExpr(d);
+    exprs[*d] = self.getDimSize(*d) - 1 - call.b.getAffineDimExpr(*d);
   }
   return readAt(call, exprs);
 }
@@ -96,13 +93,13 @@ SmallVector<Value> lowerRoll(StructuredCall &call) {
     return call.stays("a device, or not one shift for each dimension");
   SmallVector<AffineExpr> exprs = dimsOf(call.b, self.getRank());
   for (auto [shift, dim] : llvm::zip(*shifts, *dims)) {
-    int64_t d = dim < 0 ? dim + self.getRank() : dim;
-    if (d < 0 || d >= self.getRank())
+    std::optional<unsigned> d = dimOf(dim, self.getRank());
+    if (!d)
       return call.stays("a dimension that is not there");
-    int64_t size = self.getDimSize(d);
+    int64_t size = self.getDimSize(*d);
     int64_t by = shift % size;
     if (by != 0)
-      exprs[d] = (exprs[d] - by) % size;
+      exprs[*d] = (exprs[*d] - by) % size;
   }
   return readAt(call, exprs);
 }

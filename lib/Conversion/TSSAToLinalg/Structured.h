@@ -41,6 +41,10 @@ struct StructuredCall {
   }
 };
 
+/// The dimension that `number` names, of `rank`; negative ones count from the
+/// end.
+std::optional<unsigned> dimOf(int64_t number, unsigned rank);
+
 /// cat, concat, stack (Joins.cpp).
 llvm::SmallVector<mlir::Value> lowerCat(StructuredCall &call);
 llvm::SmallVector<mlir::Value> lowerStack(StructuredCall &call);

@@ -272,9 +272,13 @@ bool StructuredCall::isOnDevice() {
 
 std::optional<unsigned> StructuredCall::dim(unsigned argument, unsigned rank) {
   std::optional<int64_t> value = integer(argument);
-  if (!value || *value < -int64_t(rank) || *value >= int64_t(rank))
+  return value ? dimOf(*value, rank) : std::nullopt;
+}
+
+std::optional<unsigned> dimOf(int64_t number, unsigned rank) {
+  if (number < -int64_t(rank) || number >= int64_t(rank))
     return std::nullopt;
-  return *value < 0 ? *value + rank : *value;
+  return number < 0 ? number + rank : number;
 }
 
 namespace {
