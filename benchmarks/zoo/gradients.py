@@ -110,7 +110,9 @@ def detached(value: Any) -> Any:
 
 def examine_gradients(program: Program, train: bool) -> dict[str, Any]:
     """Runs one program in this process and says what became of it."""
-    if train and program.training:
+    # Two images: of one, eager's batch norms on the CPU have wrong gradients behind `flatten(2).transpose(1, 2)`
+    # (torch 2.11: ATen's backward takes channels last for contiguous; finite differences and docs/Training.md tell).
+    if program.training:
         program = dataclasses.replace(program, make=program.training)
     found: dict[str, Any] = {"name": program.name, "family": program.family}
     found |= compare_steps(program, train, lambda v: v)
@@ -207,7 +209,7 @@ def is_near(seen: dict[str, Any], reference: dict[str, Any]) -> bool:
         known = one is not None and other is not None and one.numel()
         if known and one.layout == other.layout == torch.strided:
             gap = (one.double() - other.double()).abs().max().item()
-            if gap > NOISE * max(1.0, other.abs().max().item()):
+            if not gap <= NOISE * max(1.0, other.abs().max().item()):  # nor where one has overflowed
                 return False
     return True
 
@@ -255,8 +257,9 @@ def compare_steps(
             with torch.no_grad():
                 given.append(as_type(inputs(which)))
         seen = [t.step(*g, number) for t, g in zip(trainers, given, strict=True)]
-        if "backward" in seen[0] and "backward" not in seen[1]:
-            # A write to what eager has saved: a compiled call may have saved something else.
+        if "backward" in seen[0]:
+            # A write to what eager has saved: a compiled call may have saved something else. Where both raise, which
+            # gradients there are already depends on the order of nodes.
             found["eager's backward"] = seen[0]["backward"]
             keys = ("result", "random", "requires grad")
             seen = [{key: one[key] for key in keys} for one in seen]
