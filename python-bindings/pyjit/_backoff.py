@@ -23,9 +23,9 @@ BUDGET = 0.03
 """What runs in vain may take, as a share of the eager calls' time."""
 _FREE = 2
 """Runs in vain before any has to be paid for: what the first one learns may help the second."""
-FREE_MADE = 12
-"""Runs that made specializations before any has to be paid for. A decoder that is asked in several ways needs some
-ten."""
+FREE_MADE = 24
+"""Runs that made specializations before any has to be paid for. A decoder with a window needs some twenty: prompts
+and steps, with the window full or not, for one sequence or a batch, with padding or without."""
 FREE_SECONDS = 10.0
 """Likewise in time: about what the first call of ``torch.compile`` takes."""
 FEW_MADE = 2

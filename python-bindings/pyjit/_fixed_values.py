@@ -24,7 +24,7 @@ _FEW = 4
 """So many numbers, texts, or lengths of a list that grows, make one that differs in each call;"""
 _MOST = 8
 """so many outcomes of comparisons, or lengths that come and go."""
-_MANY_SPECIALIZATIONS = 12
+_MANY_SPECIALIZATIONS = 24
 """From so many specializations on, each instruction whose value has differed at all."""
 
 # Why it breaks there.

@@ -14,6 +14,12 @@ REPEATS = 3
 _MAX_JOINS = 16
 # So many times the limit of specializations is for a loop that hands out modules.
 _MAX_SHARES = 4
+# A loop with a graph break in it has a specialization for each of so many places.
+_MAX_PLACES = 12
+
+
+def _most_places(limit: int) -> int:
+    return min(max(limit - MAX_OUTCOMES, 0), _MAX_PLACES)
 
 
 class _Choice(NamedTuple):
@@ -55,7 +61,7 @@ class Planner:
 
     def _has_room(self, place: tuple, made: int, limit: int) -> bool:
         """Whether there may be one more for this place in a loop. The last ones are for all places."""
-        if place not in self._places and len(self._places) >= limit - MAX_OUTCOMES:
+        if place not in self._places and len(self._places) >= _most_places(limit):
             return False
         return made < self.room(limit) - MAX_OUTCOMES
 
@@ -91,7 +97,7 @@ class Planner:
         # What has a specialization that is likely to hit gets another when it has missed.
         missed = first and self.missed
         self.missed = False
-        positions = max(limit - MAX_OUTCOMES, 0)
+        positions = _most_places(limit)
         kinds = -(-specializations // (len(self._places) or 1))
         self.numbers.learn(arguments, missed, kinds, positions)
         if lifted:

@@ -90,7 +90,7 @@ class Settings:
     """Launch work on CPU tensors as on a GPU, through a simulated driver (for tests)."""
     launch: str | None = None
     """Launch on a device in this way instead of measuring which is the fastest: one of `LAUNCHES`."""
-    recompile_limit: int = 16
+    recompile_limit: int = 32
     """How many specializations one function keeps (also ``max_records``); further ones run in eager."""
     fallback: str = "warn"
     """Where calls run in eager and go on doing so: ``warn`` once, ``ignore``, or ``raise`` CaptureError."""

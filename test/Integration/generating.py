@@ -58,6 +58,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "bloom": ("BloomForCausalLM", {"vocab_size": V, "hidden_size": H, "n_layer": N, "n_head": 4,
                                    "initializer_range": 0.5, **TOKENS}),
     "phi": ("PhiForCausalLM", LLAMA),
+    "gpt-oss": ("GptOssForCausalLM", {**MOE, **SLIDING, "num_local_experts": 4}),
     "falcon": ("FalconForCausalLM", {**BASE, "new_decoder_architecture": False}),
     "gpt-neox": ("GPTNeoXForCausalLM", BASE),
 }  # fmt: skip

@@ -63,5 +63,6 @@ def test_lengths_of_several_containers_are_kept_apart() -> None:
 
 def test_many_specializations_tolerate_less() -> None:
     found = FixedValues()
-    assert not sites(found, (4, Fixes.OUTCOME, 0, 0), specializations=12)
-    assert sites(found, (4, Fixes.OUTCOME, 0, 1), specializations=12) == {4}
+    assert not sites(found, (4, Fixes.OUTCOME, 0, 0), specializations=24)
+    assert not sites(found, (4, Fixes.OUTCOME, 0, 1), specializations=23)
+    assert sites(found, (4, Fixes.OUTCOME, 0, 1), specializations=24) == {4}
