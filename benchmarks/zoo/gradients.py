@@ -209,7 +209,9 @@ def is_near(seen: dict[str, Any], reference: dict[str, Any]) -> bool:
         known = one is not None and other is not None and one.numel()
         if known and one.layout == other.layout == torch.strided:
             gap = (one.double() - other.double()).abs().max().item()
-            if not gap <= NOISE * max(1.0, other.abs().max().item()):  # nor where one has overflowed
+            if not gap <= NOISE * max(
+                1.0, other.abs().max().item()
+            ):  # nor where one has overflowed
                 return False
     return True
 
