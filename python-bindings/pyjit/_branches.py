@@ -344,6 +344,8 @@ class Branches:
         self.merged = 0
         # Why segments whose sides have both been seen end with a graph break, by serial number.
         self.left: dict[int, str] = {}
+        # Branches that runs left with a graph break though calls take one way, and how many runs.
+        self._left_one_way: Counter[tuple[Any, int]] = Counter()
         self._tried: set[tuple[int, ...]] = set()
         # Parts that specializations made just now answer for, by serial number; and those that one has held
         # which was dropped just now.
@@ -438,6 +440,31 @@ class Branches:
                     del engine.call_segments[place]
                 else:
                     engine.call_segments[place] = base
+
+    def left_one_way(
+        self, new: list[tuple[Engine, CallSegment]]
+    ) -> set[tuple[Any, int]]:
+        """Branches that runs have left so twice, this one, which recorded ``new``, among them: calls take one way there,
+        and what follows could not be joined with what is in front (it was recorded behind other values than that
+        leaves, say)."""
+        root = self.root
+        recorded = {segment.serial for _, segment in new}
+        left = {
+            segment.site
+            for engine in root.engines()
+            for segment in engine.call_segments
+            if not segment.includes.isdisjoint(recorded)
+            and segment.site not in root.graph_break_points
+            and self._leaves_one_way(segment)
+        }
+        self._left_one_way.update(left)
+        return {site for site in left if self._left_one_way[site] >= 2}
+
+    def _leaves_one_way(self, segment: CallSegment) -> bool:
+        if not segment.branches or segment.serial not in self.left:
+            return False
+        engines = [self.root.continuations.get(key) for key in segment.frames[-1].exits]
+        return sum(1 for e in engines if e and e.call_segments) == 1
 
     def _count_ways(self, disproved: list[CallSegment]) -> None:
         """Where sizes differ between calls, each way has a specialization, as long as those that go on from

@@ -21,7 +21,7 @@ BRANCH_ON_DATA = _C.Reason(
 # In place of a reason to break the graph (breaks/GraphBreaks.h).
 _ONE_WAY = _C.Reason((ReasonKind.ONE_WAY, "a branch that calls take one way", ()))
 # So many recordings may go through a branch.
-_MAX_ONE_WAY = 10
+_MAX_ONE_WAY = 24
 
 
 class RecordedRun:
@@ -52,6 +52,8 @@ class RecordedRun:
         if breaks > MAX_GRAPH_BREAKS:
             root._give_up()
         root.branches.merge(new)
+        if not whole and (sites := root.branches.left_one_way(new)):
+            self._go_through(sites)
         root.leave_context()
         if whole and root.graph_break_sites:
             # Of a branch or a loop on data that cannot be in one graph.

@@ -362,6 +362,18 @@ def test_settles() -> None:
     assert pyjit.stats(both.fast)["graphs"] == before
 
 
+@pytest.mark.parametrize("name", ["gemma2", "gemma3"])
+def test_two_masks(name: str) -> None:
+    """A mask for each kind of layer asks the same of the padding: what follows the second could not be joined with it,
+    for it was recorded behind a mask, and is recorded through both."""
+    both = Both(name)
+    for number, (batch, length) in enumerate([(1, 5), (1, 7), (2, 12)]):
+        both.generate("greedy", "dynamic", batch, length, new=7, seed=number)
+    stats = pyjit.stats(both.fast)
+    assert not stats["graph_break_sites"], stats
+    assert stats["misses"] <= 9, stats
+
+
 @pytest.mark.parametrize("name", ["t5", "bart", "whisper"])
 @pytest.mark.parametrize("mode", ["greedy", "sampled", "beams"])
 def test_steps_of_encoders_and_decoders(name: str, mode: str) -> None:
