@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,6 +41,30 @@ def test_list_append(compile: Compile) -> Steps:
     for seed in range(4):
         yield [f(values(4, seed=seed)), list(log)]
     yield len({id(t) for t in log})
+
+
+#: What becomes of a list: some of it ends a recording, behind what has read the list's contents for it.
+USES: list[Callable[[list[Any]], Any]] = [
+    torch.tensor, list.sort, list.reverse, list.pop, list.copy, list.clear, max, sorted, str, torch.stack,
+    lambda log: log.insert(1, log[0] + 1), lambda log: log.sort(key=float), lambda log: log.__delitem__(0),
+    lambda log: log.extend(log[:1]), lambda log: log.index(log[-1]), lambda log: [t.item() for t in log],
+]  # fmt: skip
+
+
+@scenario(captured="late", graph_breaks=ANY)
+def test_uses_of_what_was_appended_to(compile: Compile) -> Steps:
+    """Appended elements are known as such, or as a part of the contents, whether or not the use is recorded."""
+    for use in USES:
+
+        def g(log: list[Any], x: torch.Tensor, use: Any = use) -> Any:
+            log.append(x[0] * 2)
+            log.append(x[1])
+            return use(log), x + 1
+
+        f = compile(g)
+        for seed in range(3):
+            log: list[Any] = [torch.ones(())] * (seed + 1)
+            yield [attempt(lambda log=log, s=seed: f(log, values(4, seed=s))), log]
 
 
 @scenario

@@ -320,10 +320,6 @@ void Containers::ownAppended(Node *list) {
   s.reads.length(list, before);
   for (Py_ssize_t i = 0; i < before && !s.dead; ++i)
     s.reads.readIndex(list, Select::Item, i, PyList_GET_ITEM(list->object, i));
-  s.effects.writes.erase(
-      std::remove_if(s.effects.writes.begin(), s.effects.writes.end(),
-                     [&](const Write &write) { return write.owner == list; }),
-      s.effects.writes.end());
   list->owned = list->replaced = true;
   s.effects.replaced.push_back(list);
 }

@@ -15,8 +15,14 @@ EffectLog::~EffectLog() {
 void EffectLog::forgetInstruction() {
   // What was written before is written out all the same.
   writes.resize(mark.writes);
-  for (size_t i = mark.replaced; i < replaced.size(); ++i)
-    replaced[i]->owned = replaced[i]->replaced = false;
+  for (size_t i = mark.replaced; i < replaced.size(); ++i) {
+    Node *node = replaced[i];
+    node->owned = node->replaced = false;
+    node->appended =
+        std::any_of(writes.begin(), writes.end(), [&](const Write &write) {
+          return write.owner == node && write.appended;
+        });
+  }
   replaced.resize(mark.replaced);
   cells.resize(mark.cells);
   contextVariables.resize(mark.variables);

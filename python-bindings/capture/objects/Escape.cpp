@@ -146,6 +146,10 @@ void Escape::leaveWrites(EscapeWalk &walk) {
     if (s.dead)
       return;
     if (write.appended) {
+      // It is among the contents of what is written as a whole. It stays in the
+      // log, for the instruction that made it so may yet be forgotten.
+      if (write.owner->owned)
+        continue;
       PyjitValue value = walk.value(write.appended),
                  list = s.objects.ssa(write.owner);
       s.add(PyjitAppendOp{.holder = list, .value = value});
