@@ -142,9 +142,17 @@ ResultKind slice(const Op &o) {
   PyObject *object = o.peek(3);
   if (o.s.objects.isTensor(object))
     o.s.attributes.special(object, "__getitem__");
-  else if (PyTuple_CheckExact(object) || PyList_CheckExact(object))
+  if (o.s.objects.isTensor(object) || isValue(object))
+    return ResultKind::Fresh;
+  if (!PyTuple_CheckExact(object) && !PyList_CheckExact(object)) {
+    PyObject *getter = o.s.attributes.special(object, "__getitem__");
+    if (getter && PyFunction_Check(getter))
+      return ResultKind::Fresh;
+  }
+  // Sizes and named tuples hold what plain tuples do.
+  if (PyTuple_Check(object) || PyList_Check(object))
     o.s.containers.readSlice(object, o.peek(2), o.peek(1));
-  else if (!isValue(object) && !o.s.attributes.special(object, "__getitem__"))
+  else if (!PyRange_Check(object))
     o.s.end(ReasonKind::UnusualObject, "a slice of a " + typeName(object));
   return ResultKind::Fresh;
 }
