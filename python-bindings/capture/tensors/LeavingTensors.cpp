@@ -200,12 +200,16 @@ void LeavingTensors::countParts(const std::vector<at::TensorBase> &tensors) {
   counts.erase(counterOf(*written.front()));
   while (!written.empty()) {
     at::TensorBase first(written.front()->impl);
-    int64_t count = versionOf(first) - written.front()->version;
     std::vector<const TensorInfo *> others, sharing;
     VersionProbe probe(first);
     for (const TensorInfo *info : written)
       (probe.moves(at::TensorBase(info->impl)) ? sharing : others)
           .push_back(info);
+    // One that the call came upon later had been written by way of another.
+    int64_t before = sharing.front()->version;
+    for (const TensorInfo *info : sharing)
+      before = std::min(before, info->version);
+    int64_t count = versionOf(first) - before;
     for (const TensorInfo *info : sharing) {
       bool last = info == sharing.back();
       parts[info->value] = {info, last ? count : 1};
