@@ -150,13 +150,7 @@ private:
 
   static std::optional<double> numberOf(const Argument &item) {
     auto *attribute = std::get_if<Attribute>(&item);
-    if (!attribute || isa<BoolAttr>(*attribute))
-      return std::nullopt;
-    if (auto real = dyn_cast<FloatAttr>(*attribute))
-      return real.getValueAsDouble();
-    if (auto integer = dyn_cast<IntegerAttr>(*attribute))
-      return integer.getInt();
-    return std::nullopt;
+    return attribute ? operators::getNumber(*attribute) : std::nullopt;
   }
 
   /// Arithmetic on numbers, as Python does it.

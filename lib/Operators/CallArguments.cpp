@@ -40,6 +40,17 @@ static Attribute makeSingleEntry(StringRef name, Attribute value) {
       context, NamedAttribute(StringAttr::get(context, name), value));
 }
 
+std::optional<double> getNumber(Attribute arg) {
+  if (auto real = dyn_cast_or_null<FloatAttr>(arg))
+    return real.getValueAsDouble();
+  auto integer = dyn_cast_or_null<IntegerAttr>(arg);
+  if (!integer)
+    return std::nullopt;
+  return integer.getType().isInteger(1)
+             ? double(integer.getValue().getBoolValue())
+             : double(integer.getInt());
+}
+
 TypedAttr getWrappedNumber(Attribute arg) {
   return dyn_cast_or_null<TypedAttr>(getSingleEntry(arg, "wrapped"));
 }

@@ -123,22 +123,15 @@ Resolver::MaybeValue Resolver::combine(ScalarOp op, Type type,
 // The expression
 //===----------------------------------------------------------------------===//
 
-/// A constant argument as a number, if it is one.
-static std::optional<double> getNumber(Attribute arg) {
-  if (TypedAttr wrapped = getWrappedNumber(arg))
-    arg = wrapped;
-  if (auto value = dyn_cast<FloatAttr>(arg))
-    return value.getValueAsDouble();
-  if (auto value = dyn_cast<IntegerAttr>(arg))
-    return value.getType().isInteger(1)
-               ? static_cast<double>(value.getValue().getBoolValue())
-               : static_cast<double>(value.getInt());
-  return std::nullopt;
+/// A constant argument as a number, wrapped or not, if it is one.
+static std::optional<double> readNumber(Attribute arg) {
+  TypedAttr wrapped = getWrappedNumber(arg);
+  return getNumber(wrapped ? wrapped : arg);
 }
 
 /// A constant argument in `type`; in its own type where that is null.
 Resolver::MaybeValue Resolver::literal(TypedAttr number, Type type) {
-  std::optional<double> real = getNumber(number);
+  std::optional<double> real = readNumber(number);
   if (narrowNumbers && real && type && type == compute && common != compute) {
     // From double by way of single precision, as eager converts.
     auto single = builder.getF32FloatAttr(static_cast<float>(*real));
@@ -234,7 +227,7 @@ Resolver::MaybeValue Resolver::evalInverse(unsigned index) {
   Type f64 = builder.getF64Type();
   if (TypedAttr wrapped = getWrappedNumber(arg))
     arg = wrapped;
-  if (std::optional<double> number = getNumber(arg))
+  if (std::optional<double> number = readNumber(arg))
     return constant(builder.getF64FloatAttr(1.0 / *number), compute);
   bool isNumber = isNumberOperand(arg);
   MaybeValue value = evalArgument(index, isNumber ? Type() : compute);
@@ -372,7 +365,7 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
   case TableOp::IfNone:
     return choose(isNoneArgument(args[node.index]), expected);
   case TableOp::IfTrue: {
-    std::optional<double> number = getNumber(args[node.index]);
+    std::optional<double> number = readNumber(args[node.index]);
     if (!number)
       return failure();
     return choose(*number != 0, expected);
@@ -384,11 +377,11 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
     return choose(text.getValue() == node.text, expected);
   }
   case TableOp::IfNumber: {
-    std::optional<double> number = getNumber(args[node.index]);
+    std::optional<double> number = readNumber(args[node.index]);
     return choose(number && *number == node.number, expected);
   }
   case TableOp::IfDivisor: {
-    std::optional<double> number = getNumber(args[node.index]);
+    std::optional<double> number = readNumber(args[node.index]);
     return choose(number && *number != 0, expected);
   }
   case TableOp::IfFloat:

@@ -147,19 +147,10 @@ Attribute tssa::constantArgument(AtenOp op, unsigned index) {
 }
 
 std::optional<double> tssa::numberArgument(AtenOp op, unsigned index) {
-  Attribute arg = constantArgument(op, index);
-  if (auto real = dyn_cast_or_null<FloatAttr>(arg))
-    return real.getValueAsDouble();
-  if (auto integer = dyn_cast_or_null<IntegerAttr>(arg))
-    return integer.getInt();
-  return std::nullopt;
+  return operators::getNumber(constantArgument(op, index));
 }
 
 std::optional<double> tssa::wrappedArgument(AtenOp op, unsigned index) {
-  TypedAttr number = operators::getWrappedNumber(constantArgument(op, index));
-  if (auto real = dyn_cast_or_null<FloatAttr>(number))
-    return real.getValueAsDouble();
-  if (auto integer = dyn_cast_or_null<IntegerAttr>(number))
-    return integer.getInt();
-  return std::nullopt;
+  return operators::getNumber(
+      operators::getWrappedNumber(constantArgument(op, index)));
 }

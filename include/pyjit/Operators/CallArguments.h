@@ -51,6 +51,9 @@ inline bool isOperandPlaceholder(mlir::Attribute arg) {
   return llvm::isa<mlir::UnitAttr>(arg);
 }
 bool isNoneArgument(mlir::Attribute arg);
+/// The value of a number that is not wrapped; a flag's is 0 or 1, as Python's
+/// is (getInt() of an i1 is -1).
+std::optional<double> getNumber(mlir::Attribute arg);
 /// The number inside `wrapped(...)`, or null.
 mlir::TypedAttr getWrappedNumber(mlir::Attribute arg);
 mlir::Attribute makeWrappedNumber(mlir::TypedAttr number);

@@ -108,17 +108,12 @@ SmallVector<Value> lowerRoll(StructuredCall &call) {
 /// where the type does not have it, or a kernel has no such constants.
 static TypedAttr asElement(Attribute value, Type type) {
   if (auto real = dyn_cast<FloatType>(type)) {
-    double number;
-    if (auto given = dyn_cast<FloatAttr>(value))
-      number = given.getValueAsDouble();
-    else if (auto given = dyn_cast<IntegerAttr>(value))
-      number = double(given.getInt());
-    else
+    std::optional<double> number = operators::getNumber(value);
+    if (!number)
       return {};
     // To half precision by way of single precision.
-    if (real.getWidth() < 64)
-      number = float(number);
-    return FloatAttr::get(real, number);
+    return FloatAttr::get(real,
+                          real.getWidth() < 64 ? float(*number) : *number);
   }
   auto integer = dyn_cast<IntegerType>(type);
   auto given = dyn_cast<IntegerAttr>(value);
