@@ -118,3 +118,22 @@ def test_views_of_a_third_input() -> None:
         want = f(memory, memory[:4], memory[4:])
         torch.testing.assert_close(fast(other, other[:4], other[4:]), want)
         torch.testing.assert_close(other, memory)
+
+
+def test_versions_of_a_part_that_the_call_comes_upon_late() -> None:
+    """`b` is looked at when `a` has been written, and their one counter has gone on."""
+
+    def f(parts: dict[str, torch.Tensor], x: torch.Tensor) -> None:
+        parts["a"].copy_(x.expand(2, 4))
+        parts["b"].copy_(x.expand(2, 4))
+        parts["a"].add_(1)
+
+    fast = pyjit.compile(f)
+    memories = [torch.zeros(4, 8) for _ in range(2)]
+    eager, mine = ({"a": m[:2, :4], "b": m[2:, :4]} for m in memories)
+    for number in range(4):
+        x = torch.full((2, 1), float(number))
+        f(eager, x)
+        fast(mine, x)
+        assert memories[1]._version == memories[0]._version
+        torch.testing.assert_close(memories[1], memories[0])

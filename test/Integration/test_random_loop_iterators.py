@@ -65,7 +65,8 @@ BREAKS = (
     ("note(x.shape)",),
     ("if x.sum() > flag:", "    x = x - 0.25"),
     ("if x.sum() > 1e9:", "    break"),
-    ("out.append(float(x.sum()))",),
+    # Not the sum, where elements cancel out and only rounding is left.
+    ("out.append(float(x.abs().sum()))",),
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from Integration.harness import ANY, Compile, Steps, attempt, scenario, values
-from Integration.training import OPTIMIZERS, loss_of, state, train
+from Integration.training import OPTIMIZERS, leaf, loss_of, state, train
 from torch import nn
 
 
@@ -314,3 +314,31 @@ def test_old_statistics_before_the_backward(compile: Compile) -> Steps:
         loss_of(second).backward()
         seen = state(m)
         yield [first, second, seen, attempt(loss_of(first).backward)]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * True,
+        lambda x: x.clamp(False, True) / True,
+        lambda x: x.norm(True),
+        lambda x: torch.linalg.vector_norm(x, True, 1),
+        lambda x: torch.addmm(x, x, x, beta=True, alpha=True),
+        lambda x: torch.baddbmm(x[None], x[None], x[None], beta=True),
+        lambda x: torch.std(x, 1, correction=True),
+    ],
+)
+def test_flags_as_numbers(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Gradients take a flag for the number that it is to Python, 0 or 1."""
+
+    @scenario(grad=True)
+    def story(compile: Compile) -> Steps:
+        f = compile(function)
+        for step in range(3):
+            x = leaf(4, 4, seed=step)
+            y = f(x)
+            loss_of(y).backward()
+            assert x.grad is not None
+            yield y, x.grad.clone()  # eager may have added several: its version
+
+    story()
