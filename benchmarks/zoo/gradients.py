@@ -209,9 +209,8 @@ def is_near(seen: dict[str, Any], reference: dict[str, Any]) -> bool:
         known = one is not None and other is not None and one.numel()
         if known and one.layout == other.layout == torch.strided:
             gap = (one.double() - other.double()).abs().max().item()
-            if not gap <= NOISE * max(
-                1.0, other.abs().max().item()
-            ):  # nor where one has overflowed
+            bound = NOISE * max(1.0, other.abs().max().item())
+            if not gap <= bound:  # a gap of nan, where one has overflowed, is none that is near
                 return False
     return True
 
