@@ -210,7 +210,8 @@ def is_near(seen: dict[str, Any], reference: dict[str, Any]) -> bool:
         if known and one.layout == other.layout == torch.strided:
             gap = (one.double() - other.double()).abs().max().item()
             bound = NOISE * max(1.0, other.abs().max().item())
-            if not gap <= bound:  # a gap of nan, where one has overflowed, is none that is near
+            # A gap of nan, where one has overflowed, is none that is near.
+            if not gap <= bound:
                 return False
     return True
 

@@ -463,8 +463,10 @@ class Branches:
     def _leaves_one_way(self, segment: CallSegment) -> bool:
         if not segment.branches or segment.serial not in self.left:
             return False
-        engines = [self.root.continuations.get(key) for key in segment.frames[-1].exits]
-        return sum(1 for e in engines if e and e.call_segments) == 1
+        found = [self.root.continuations.get(key) for key in segment.frames[-1].exits]
+        engines = [engine for engine in found if engine and engine.call_segments]
+        # One in a loop on data is for the loop to be compiled.
+        return len(engines) == 1 and not engines[0].loops.met
 
     def _count_ways(self, disproved: list[CallSegment]) -> None:
         """Where sizes differ between calls, each way has a specialization, as long as those that go on from

@@ -15,6 +15,8 @@ class Loops:
         self.given_up = False
         # An iteration ended too early to be recorded as one of a loop.
         self.was_short = False
+        # It is known to go round: it was compiled, or too short to be.
+        self.met = False
         self._tries = 0
 
     def try_again(self) -> bool:

@@ -114,7 +114,8 @@ class RecordedRun:
                     place += 1
                 place += 1
                 owner = root._continuation(segment.key)
-            owner.loops.was_short |= segment.may_loop
+            if segment.may_loop:
+                owner.loops.was_short = owner.loops.met = True
             recorded |= owner is engine
             if self._breaks_at_fixed(owner, segment):
                 continue  # the next recording breaks there

@@ -64,7 +64,7 @@ def test_uses_of_what_was_appended_to(compile: Compile) -> Steps:
         f = compile(g)
         for seed in range(3):
             log: list[Any] = [torch.ones(())] * (seed + 1)
-            yield [attempt(lambda log=log, s=seed: f(log, values(4, seed=s))), log]
+            yield [attempt(f, log, values(4, seed=seed)), log]
 
 
 @scenario

@@ -40,7 +40,7 @@ def logged(topic: str, capsys: Any, monkeypatch: Any) -> str:
         ("fusion", ["func.func @scaled", "call @"]),
         ("kernels", ["pyjit.kernel", "linalg.generic"]),
         ("cudagraph", ["no graph: 1 kernels and 0 vendor calls"]),
-        ("cache", ["specialization 1 of at most 16", "0 hits and 1 misses"]),
+        ("cache", ["specialization 1 of at most 32", "0 hits and 1 misses"]),
     ],
 )
 def test_logs(topic: str, words: list[str], capsys: Any, monkeypatch: Any) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyjit
-import pytest
 import torch
 import torch.nn.functional as F
 from Integration.harness import ANY, Compile, Steps, attempt, scenario, values
@@ -298,20 +297,3 @@ def test_optimizer_step_as_before(compile: Compile) -> Steps:
     f = compile(step)
     for seed in range(3):
         yield [f(values(4, seed=seed)), w]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_flags_are_numbers(dtype: torch.dtype) -> None:
-    """True is 1 in a gradient, where an operator takes it for a tensor or for a number."""
-
-    def f(x: torch.Tensor) -> torch.Tensor:
-        parts = x * True, x.clamp(True, True + 3), x + True, x.pow(True)
-        return torch.stack([part.float().square().sum() for part in parts]).sum()
-
-    fast = pyjit.compile(f, options={"strict": True})
-    for seed in range(3):
-        leaves = [values(4, 4, seed=seed).to(dtype).requires_grad_() for _ in range(2)]
-        for call, leaf in zip((f, fast), leaves, strict=True):
-            call(leaf).backward()
-        assert torch.equal(*(leaf.grad for leaf in leaves))
-    assert pyjit.stats(fast)["hits"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from Integration.harness import ANY, Compile, Steps, attempt, scenario, values
-from Integration.training import OPTIMIZERS, leaf, loss_of, state, train
+from Integration.training import OPTIMIZERS, loss_of, state, train
 from torch import nn
 
 
@@ -316,11 +316,15 @@ def test_old_statistics_before_the_backward(compile: Compile) -> Steps:
         yield [first, second, seen, attempt(loss_of(first).backward)]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
     "function",
     [
         lambda x: x * True,
         lambda x: x.clamp(False, True) / True,
+        lambda x: x.clamp(True, True + 3),
+        lambda x: x + True,
+        lambda x: x.pow(True),
         lambda x: x.norm(True),
         lambda x: torch.linalg.vector_norm(x, True, 1),
         lambda x: torch.addmm(x, x, x, beta=True, alpha=True),
@@ -328,14 +332,16 @@ def test_old_statistics_before_the_backward(compile: Compile) -> Steps:
         lambda x: torch.std(x, 1, correction=True),
     ],
 )
-def test_flags_as_numbers(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def test_flags_as_numbers(
+    function: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype
+) -> None:
     """Gradients take a flag for the number that it is to Python, 0 or 1."""
 
     @scenario(grad=True)
     def story(compile: Compile) -> Steps:
         f = compile(function)
         for step in range(3):
-            x = leaf(4, 4, seed=step)
+            x = values(4, 4, seed=step).to(dtype).requires_grad_()
             y = f(x)
             loss_of(y).backward()
             assert x.grad is not None
