@@ -84,6 +84,8 @@ void Calls::returns(PyObject *result) {
       !isOfObject(result))
     s.end(ReasonKind::NativeFunction,
           "a copy of an object that says itself what is copied");
+  if (result == Py_NotImplemented)
+    s.operators.declined(frame);
   unsigned uses = callbackOf(frame.frame);
   if (uses & Truth)
     s.operators.truth(result);

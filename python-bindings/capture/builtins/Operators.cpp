@@ -6,7 +6,9 @@
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 using namespace pyjit::capture;
 
@@ -252,6 +254,54 @@ void Operators::identity(PyObject *a, PyObject *b) {
   if (!left || !right || left == right || !left->external || !right->external)
     return;
   apart(left, right);
+}
+
+static const char *const kComparisons[] = {"__eq__", "__ne__", "__lt__",
+                                           "__le__", "__gt__", "__ge__"};
+
+static bool isMethod(PyObject *function, PyObject *self, const char *name) {
+  PyObject *text = PyUnicode_InternFromString(name);
+  bool same = text && pyjitTypeLookup(Py_TYPE(self), text) == function;
+  Py_XDECREF(text);
+  return same;
+}
+
+void Operators::askedBy(PyObject *method, PyObject *a, PyObject *b) {
+  if (isValue(a) || isValue(b) || Py_TYPE(a) != Py_TYPE(b) ||
+      !(isMethod(method, a, "__eq__") || isMethod(method, a, "__ne__")))
+    return;
+  Node *left = s.objects.find(a), *right = s.objects.find(b);
+  if (left && right && left != right && left->external && right->external)
+    apart(left, right);
+}
+
+/// Whether C code compares what such an object holds: a list, of a class of
+/// Python's with a method of its own.
+static bool isComparedNatively(PyObject *o) {
+  PyTypeObject *type = Py_TYPE(o);
+  while (type && isHeapType(type))
+    type = type->tp_base;
+  return type && type->tp_richcompare &&
+         type->tp_richcompare != PyBaseObject_Type.tp_richcompare;
+}
+
+void Operators::declined(const ShadowFrame &frame) {
+  PyObject *self =
+      frame.code->co_argcount ? pyjitFrameLocals(frame.frame)[0] : nullptr;
+  if (self && PyCell_Check(self))
+    self = PyCell_GET(self);
+  PyObject *method = pyjitFrameFunction(frame.frame);
+  bool compares =
+      self && std::any_of(std::begin(kComparisons), std::end(kComparisons),
+                          [&](const char *name) {
+                            return isMethod(method, self, name);
+                          });
+  // Tuples were read whole.
+  bool wasRead = self && (ObjectTable::isTensor(self) || PyTuple_Check(self));
+  if (compares && !wasRead && isComparedNatively(self))
+    s.end(ReasonKind::UnusualObject, "a comparison that the class " +
+                                         typeName(self) +
+                                         " leaves to native code");
 }
 
 void Operators::apart(Node *left, Node *right) {

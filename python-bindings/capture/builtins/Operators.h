@@ -29,6 +29,12 @@ public:
   ResultKind format(PyObject *object);
   void formatParts(PyObject *container);
   void exceptionArguments(PyObject *exception);
+  /// Native code asks a method of a class of Python's: whether two objects are
+  /// equal, say, which it does not ask where they are one.
+  void askedBy(PyObject *method, PyObject *left, PyObject *right);
+  /// That method has returned `NotImplemented`: the other operand is asked, and
+  /// then whether they are one.
+  void declined(const ShadowFrame &frame);
   /// Two external objects that have to stay two.
   void apart(Node *left, Node *right);
 

@@ -86,6 +86,9 @@ void FrameTracker::frameStart(ShadowFrame &shadow, ShadowFrame *caller) {
         !s.objects.known(self))
       s.objects.allocated(self);
   }
+  if (!shadow.direct && code->co_argcount == 2)
+    if (PyObject *left = local(0), *right = local(1); left && right)
+      s.operators.askedBy(function, left, right);
   // C code made a tuple for it, of what is known.
   if (!shadow.direct && (s.calls.callbackOf(shadow.frame) & Calls::Tuples))
     for (int i = 0; i < count; ++i)
