@@ -490,6 +490,7 @@ foreach name = ["pixel_shuffle", "pixel_unshuffle", "flip", "roll",
   def : Structured<"aten::" # name, name>;
 def : Structured<"aten::embedding", "embedding">;
 def : Structured<"aten::index_select", "index_select">;
+def : Structured<"aten::index_copy", "index_copy">;
 def : Structured<"aten::gather", "gather">;
 def : Structured<"aten::index.Tensor", "index">;
 def : Structured<"aten::argmax", "max">;

@@ -164,7 +164,7 @@ class Generator:
     def index(self, rank: int | None = None) -> torch.Tensor:
         """In range along every dimension."""
         limit = min(self.shape, default=1)
-        shape = (3,) if rank == 1 else self.shape
+        shape = (self.draw.choice((1, 3)),) if rank == 1 else self.shape
         generator = torch.Generator().manual_seed(self.draw.getrandbits(40))
         return torch.randint(0, max(limit, 1), shape, generator=generator)
 

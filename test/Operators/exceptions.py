@@ -254,6 +254,8 @@ LIBRARY = (
     Rule("a quotient of integers in the form with a rounding mode", r"(div|divide)_?\..*_mode",
          lambda c: not rounds(c) and computes_in(*INTEGERS, torch.bool)(c)),
     Rule("an indexed read of a scalar", r"(gather|index_select)", lambda c: c.arguments[0].dim() == 0),
+    Rule("several rows, or a scalar", r"index_copy_?",
+         lambda c: c.arguments[2].numel() != 1 or c.arguments[0].dim() == 0 or c.arguments[3].dim() != c.arguments[0].dim()),
     Rule("parts that are shorter than a vector", r"(cat|concat|stack)",
          lambda c: "stack" in c.row.overload or shortest_part(c) < 64),
     Rule("no kernel", r"hypot_?", always),
@@ -264,7 +266,7 @@ LIBRARY = (
     Rule("positions: float32, float64 and signed integers along one dimension", r"(argmax|argmin|max\.dim|min\.dim)",
          lambda c: c.arguments[0].dtype in (*HALVES, torch.uint8, torch.bool) or c.arguments[1] is None
          or c.arguments[0].dim() == 0 or is_empty(c)),
-    Rule("no elements", r"(cat|concat|stack|repeat|gather|index_select|index\..*|embedding|group_norm|batch_norm|layer_norm)", 
+    Rule("no elements", r"(cat|concat|stack|repeat|gather|index_select|index_copy_?|index\..*|embedding|group_norm|batch_norm|layer_norm)", 
          lambda c: is_empty(c) or result_of(c).numel() == 0),
     Rule("operands of several element types", r"(cat|concat|stack)", lambda c: len({t.dtype for t in tensors(c)}) > 1),
     Rule("other norms than of order 1 and 2", r"(linalg_vector_norm|norm\..*)", 
@@ -335,6 +337,8 @@ def writes_twice(case: Case, have: torch.Tensor, want: torch.Tensor) -> bool:
 
 EXCUSES = (
     Excuse("a device writes the elements of a target that overlaps itself in no order", r".*", writes_twice),
+    Excuse("an index that comes twice: which of them is the last is left open", r"index_copy_?",
+           lambda c, h, w: c.arguments[2].unique().numel() < c.arguments[2].numel()),
     Excuse("C leaves open which of two zeros it answers", r"fmax|fmin", both_zero),
     Excuse("which of several zeros is an extreme depends on the order", r"amax|amin|max|min", both_zero),
     Excuse("a row of one element: eager does not square it", r".*norm",

@@ -234,4 +234,42 @@ SmallVector<Value> lowerIndex(StructuredCall &call) {
       call.result())};
 }
 
+/// A row that stands where one index says, as a choice for each element: a
+/// static cache, of which a device's launch writes one token.
+SmallVector<Value> lowerIndexCopy(StructuredCall &call) {
+  Value self = call.tensor(0), indices = call.tensor(2),
+        source = call.tensor(3);
+  unsigned rank = call.result().getRank();
+  std::optional<unsigned> dim = call.dim(1, rank);
+  if (!self || !indices || !source || !dim)
+    return call.stays("a scalar");
+  auto index = cast<RankedTensorType>(indices.getType());
+  auto from = cast<RankedTensorType>(source.getType());
+  if (!isIndexType(index.getElementType()) || !index.hasStaticShape() ||
+      index.getNumElements() != 1 || from.getRank() != int64_t(rank))
+    return call.stays("several indices");
+  OpBuilder &b = call.b;
+  indices = checked(call, indices, 0, call.result().getDimSize(*dim));
+  SmallVector<AffineExpr> row,
+      none(index.getRank(), b.getAffineConstantExpr(0));
+  for (unsigned d = 0; d < rank; ++d)
+    row.push_back(d == *dim ? b.getAffineConstantExpr(0)
+                            : b.getAffineDimExpr(d));
+  MLIRContext *context = b.getContext();
+  return {makeMap(
+      b, call.loc(), call.result(),
+      {call.shown(self), indices, call.shown(source)},
+      {b.getMultiDimIdentityMap(rank), AffineMap::get(rank, 0, none, context),
+       AffineMap::get(rank, 0, row, context)},
+      [&](OpBuilder &in, Location at, ValueRange elements) -> Value {
+        Value here =
+            arith::IndexCastOp::create(in, at, elements[1].getType(),
+                                       linalg::IndexOp::create(in, at, *dim));
+        Value chosen = arith::CmpIOp::create(in, at, arith::CmpIPredicate::eq,
+                                             here, elements[1]);
+        return arith::SelectOp::create(in, at, chosen, elements[2],
+                                       elements[0]);
+      })};
+}
+
 } // namespace pyjit

@@ -71,6 +71,7 @@ llvm::SmallVector<mlir::Value> lowerEmbedding(StructuredCall &call);
 llvm::SmallVector<mlir::Value> lowerIndexSelect(StructuredCall &call);
 llvm::SmallVector<mlir::Value> lowerGather(StructuredCall &call);
 llvm::SmallVector<mlir::Value> lowerIndex(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerIndexCopy(StructuredCall &call);
 
 /// argmax, argmin, max.dim, min.dim (Extremes.cpp).
 llvm::SmallVector<mlir::Value> lowerExtreme(StructuredCall &call, bool largest);

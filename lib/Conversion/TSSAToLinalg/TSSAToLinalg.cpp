@@ -299,6 +299,7 @@ StructuredRule lookupRule(StringRef rule) {
       .Case("index_select", lowerIndexSelect)
       .Case("gather", lowerGather)
       .Case("index", lowerIndex)
+      .Case("index_copy", lowerIndexCopy)
       .Case("max", [](StructuredCall &c) { return lowerExtreme(c, true); })
       .Case("min", [](StructuredCall &c) { return lowerExtreme(c, false); })
       .Case("group_norm", lowerGroupNorm)
@@ -383,8 +384,10 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
 
   void lowerStructured(tssa::AtenOp op, StringRef rule) {
     StructuredRule lower = lookupRule(rule);
-    if (!lower || op.getMutates())
+    if (!lower || (op.getMutates() && lower != lowerIndexCopy))
       return stays(op, "its rule is unknown");
+    if (op->hasAttr(attribute::kPart))
+      return stays(op, "the launch writes the part");
     // Rules of indexed reads and of pools (images of any number) take any
     // sizes, the others numbers.
     bool anySizes = rule == "embedding" || rule == "index_select" ||
@@ -449,6 +452,8 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
         return success();
       }
       auto *info = operators::lookupOperator(aten.getOverload());
+      if (info && aten.getMutates() && !info->functional.empty())
+        info = operators::lookupOperator(info->functional);
       if (info && info->lowering == operators::Lowering::Structured)
         lowerStructured(aten, info->rule);
       else

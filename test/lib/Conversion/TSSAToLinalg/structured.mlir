@@ -86,6 +86,36 @@ func.func @two_indices(%t: tensor<10x16xf32>, %i: tensor<4xi64>) -> tensor<4xf32
   return %0 : tensor<4xf32>
 }
 
+// One row that is written is a choice for each element, also in place; several
+// are a vendor call's, as is what the launch writes.
+// CHECK-LABEL: func.func @index_copy
+// CHECK: aten::_assert_async.msg
+// CHECK: linalg.generic {{.*}} ins(%arg0, %arg1, %arg2 : tensor<4x16x8xf32>, tensor<1xi64>, tensor<4x1x8xf32>)
+// CHECK: linalg.index 1
+// CHECK: arith.cmpi eq
+// CHECK: arith.select
+// CHECK-NOT: aten::index_copy
+func.func @index_copy(%c: tensor<4x16x8xf32>, %i: tensor<1xi64>, %k: tensor<4x1x8xf32>) -> tensor<4x16x8xf32> {
+  %0 = tssa.aten "aten::index_copy_"(%c, 1 : i64, %i, %k) mutates [0] : (tensor<4x16x8xf32>, tensor<1xi64>, tensor<4x1x8xf32>) -> tensor<4x16x8xf32>
+  return %0 : tensor<4x16x8xf32>
+}
+
+// CHECK-LABEL: func.func @several_rows
+// CHECK: aten::index_copy
+func.func @several_rows(%c: tensor<16x8xf32>, %i: tensor<2xi64>, %k: tensor<2x8xf32>) -> tensor<16x8xf32> {
+  // expected-remark @+1 {{several indices}}
+  %0 = tssa.aten "aten::index_copy"(%c, 0 : i64, %i, %k) : (tensor<16x8xf32>, tensor<2xi64>, tensor<2x8xf32>) -> tensor<16x8xf32>
+  return %0 : tensor<16x8xf32>
+}
+
+// CHECK-LABEL: func.func @part
+// CHECK: aten::index_copy_
+func.func @part(%c: tensor<16x8xf32>, %i: tensor<1xi64>, %k: tensor<1x8xf32>) -> tensor<16x8xf32> {
+  // expected-remark @+1 {{the launch writes the part}}
+  %0 = tssa.aten "aten::index_copy_"(%c, 0 : i64, %i, %k) mutates [0] {pyjit.part} : (tensor<16x8xf32>, tensor<1xi64>, tensor<1x8xf32>) -> tensor<16x8xf32>
+  return %0 : tensor<16x8xf32>
+}
+
 // The least index whose element is the extreme.
 // CHECK-LABEL: func.func @max_dim
 // CHECK: arith.maximumf
