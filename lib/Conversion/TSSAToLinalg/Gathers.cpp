@@ -42,6 +42,9 @@ Value checked(StructuredCall &call, Value operand, int64_t lowest,
         }))
       return indices;
   OpBuilder &b = call.b;
+  if (!call.checked.insert({b.getInsertionBlock(), indices, lowest, size})
+           .second)
+    return indices;
   Location loc = call.loc();
   auto type = cast<RankedTensorType>(indices.getType());
   Type i1 = b.getI1Type();

@@ -13,11 +13,21 @@
 
 #include "Lowering.h"
 
+#include "llvm/ADT/DenseSet.h"
+
+#include <tuple>
+
 namespace pyjit {
+
+/// Indices that are known to be in [lowest, size) behind a check in a block.
+using CheckedIndices = llvm::DenseSet<
+    std::tuple<mlir::Block *, mlir::Value, int64_t, int64_t>>;
 
 struct StructuredCall {
   mlir::OpBuilder &b;
   tssa::AtenOp op;
+  /// One check is enough for all reads, and writes, at the same indices.
+  CheckedIndices &checked;
   /// What kernels read for an operand: accesses are read through.
   llvm::function_ref<mlir::Value(mlir::Value)> shown;
   /// First operand of each schema argument.

@@ -323,6 +323,8 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   /// Vendor calls and the function's results keep the original.
   DenseMap<Value, Value> shown;
 
+  CheckedIndices checked;
+
   /// What may have two forms now, in the order of the function.
   SmallVector<Operation *> doubled;
 
@@ -408,7 +410,7 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
     }
     OpBuilder b(op);
     auto show = [&](Value value) { return operand(value); };
-    StructuredCall call{b, op, show, {}, {}};
+    StructuredCall call{b, op, checked, show, {}, {}};
     operators::walkCallArguments(op.getArgs(),
                                  [&](unsigned, Attribute, unsigned first) {
                                    call.firstOperand.push_back(first);
@@ -492,6 +494,7 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
     if (getOperation()->hasAttr(attribute::kKernel))
       return;
     shown.clear();
+    checked.clear();
     doubled.clear();
     SmallVector<Operation *> ops;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {

@@ -100,6 +100,27 @@ func.func @index_copy(%c: tensor<4x16x8xf32>, %i: tensor<1xi64>, %k: tensor<4x1x
   return %0 : tensor<4x16x8xf32>
 }
 
+// Caches of one length are written at one place: one check is enough.
+// CHECK-LABEL: func.func @checked_once
+// CHECK-COUNT-1: aten::_assert_async.msg
+// CHECK-NOT: aten::_assert_async.msg
+// CHECK: return
+func.func @checked_once(%c: tensor<16x8xf32>, %d: tensor<16x4xf32>, %i: tensor<1xi64>, %k: tensor<1x8xf32>, %l: tensor<1x4xf32>) -> (tensor<16x8xf32>, tensor<16x4xf32>) {
+  %0 = tssa.aten "aten::index_copy"(%c, 0 : i64, %i, %k) : (tensor<16x8xf32>, tensor<1xi64>, tensor<1x8xf32>) -> tensor<16x8xf32>
+  %1 = tssa.aten "aten::index_copy"(%d, 0 : i64, %i, %l) : (tensor<16x4xf32>, tensor<1xi64>, tensor<1x4xf32>) -> tensor<16x4xf32>
+  return %0, %1 : tensor<16x8xf32>, tensor<16x4xf32>
+}
+
+// Of another length it is another check.
+// CHECK-LABEL: func.func @checked_twice
+// CHECK-COUNT-2: aten::_assert_async.msg
+// CHECK: return
+func.func @checked_twice(%c: tensor<16x8xf32>, %d: tensor<9x4xf32>, %i: tensor<3xi64>) -> (tensor<3x8xf32>, tensor<3x4xf32>) {
+  %0 = tssa.aten "aten::index_select"(%c, 0 : i64, %i) : (tensor<16x8xf32>, tensor<3xi64>) -> tensor<3x8xf32>
+  %1 = tssa.aten "aten::index_select"(%d, 0 : i64, %i) : (tensor<9x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+  return %0, %1 : tensor<3x8xf32>, tensor<3x4xf32>
+}
+
 // CHECK-LABEL: func.func @several_rows
 // CHECK: aten::index_copy
 func.func @several_rows(%c: tensor<16x8xf32>, %i: tensor<2xi64>, %k: tensor<2x8xf32>) -> tensor<16x8xf32> {
