@@ -20,8 +20,8 @@
 namespace pyjit {
 
 /// Indices that are known to be in [lowest, size) behind a check in a block.
-using CheckedIndices = llvm::DenseSet<
-    std::tuple<mlir::Block *, mlir::Value, int64_t, int64_t>>;
+using CheckedIndices =
+    llvm::DenseSet<std::tuple<mlir::Block *, mlir::Value, int64_t, int64_t>>;
 
 struct StructuredCall {
   mlir::OpBuilder &b;
