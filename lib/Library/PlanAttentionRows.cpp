@@ -185,7 +185,8 @@ struct PlanAttentionRows
     : pyjit::library::impl::PlanAttentionRowsPassBase<PlanAttentionRows> {
   using PlanAttentionRowsPassBase::PlanAttentionRowsPassBase;
 
-  /// Whether the mask is the same for all heads, and has a place for each key.
+  /// Whether the mask has a place for each key, and is the same for all heads,
+  /// or another one for each, where each has keys of its own (T5's biases).
   static bool fits(Value mask, const Sizes &sizes) {
     if (!tssa::hasKnownSizes(typeOf(mask)) ||
         !(operators::getComputeType(typeOf(mask).getElementType()).isF32() ||
@@ -195,7 +196,9 @@ struct PlanAttentionRows
     if (have.size() < 2 || have.size() > 4)
       return false;
     have.insert(have.begin(), 4 - have.size(), Size(1));
-    return (have[0].is(1) || have[0].is(sizes.batch)) && have[1].is(1) &&
+    bool ofHeads =
+        have[1].is(1) || (sizes.group == 1 && have[1].is(sizes.heads));
+    return (have[0].is(1) || have[0].is(sizes.batch)) && ofHeads &&
            (have[2].is(1) || have[2].is(sizes.queries)) &&
            (have[3].is(1) || have[3] == sizes.keys);
   }

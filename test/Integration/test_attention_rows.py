@@ -80,6 +80,23 @@ def test_heads_share_keys(kv_heads: int, dtype: torch.dtype) -> None:
     assert "scaled_dot_product_attention" not in text, text
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("queries", [1, 3])
+def test_biases_of_heads(queries: int, dtype: torch.dtype) -> None:
+    """Of a table, laid out as T5's are: heads beside each other. Some keys are hidden."""
+    table = torch.randn(256, 4, generator=torch.Generator().manual_seed(3)).to(dtype)
+
+    def f(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(k.shape[2]) - torch.arange(q.shape[2])[:, None]
+        bias = table[places + 8].permute(2, 0, 1)[None]
+        bias = bias.masked_fill(places % 3 == 1, -math.inf)
+        bias = bias.masked_fill(places + 1 == k.shape[2], -math.inf)
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+
+    text = check(f, lambda n: operands(n, dtype, queries=queries), TOLERANCE[dtype])
+    assert "scaled_dot_product_attention" not in text, text
+
+
 def test_masks() -> None:
     """Of numbers and of bools; a query that sees no key gets zeros."""
 

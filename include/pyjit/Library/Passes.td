@@ -154,7 +154,8 @@ def PlanAttentionRowsPass
     whose number is a symbol, becomes products, sums and a softmax in f32:
     kernels read the number when they run, and one captured graph can hold them
     for all numbers. Heads that share keys (`enable_gqa`) read them where they
-    are. A mask is the same for all heads.
+    are. A mask is the same for all heads, or another one for each that has keys of
+    its own.
 
     ```mlir
     func.func @f(%q: tensor<1x2x1x8xf32>, %k: tensor<1x2x?x8xf32, #tssa.layout<[1, 2, s0, 8], [s0 * 16, s0 * 8, 8, 1]>>) -> tensor<1x2x1x8xf32> {

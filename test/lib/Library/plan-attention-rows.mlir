@@ -31,15 +31,27 @@ func.func @masked(%q: tensor<2x4x1x8xf16, #tssa.strides<[32, 8, 32, 1]>>, %k: te
   return %0 : tensor<2x4x1x8xf16, #tssa.strides<[32, 8, 32, 1]>>
 }
 
-// Another mask for each head, a mask of the future; a number of keys that is the same in all calls; many queries.
+// Another mask for each head, of keys of its own: a bias for each distance.
+// CHECK-LABEL: func.func @biases
+// CHECK: %[[M:.*]] = tssa.access %arg2 [#tssa.view<unsqueeze [2]>]
+// CHECK: "aten::add.Tensor"(%{{.*}}, %[[M]], 1 : i64) {{.*}} -> tensor<2x4x1x1x?xf32
+// CHECK-NOT: scaled_dot_product_attention
+// CHECK: return
+func.func @biases(%q: tensor<2x4x1x8xf32>, %k: tensor<2x4x?x8xf32, #tssa.layout<[2, 4, s0, 8], [s0 * 32, s0 * 8, 8, 1]>>, %m: tensor<2x4x1x?xf32, #tssa.layout<[2, 4, 1, s0], [4, 1, s0 * 4, 4]>>) -> tensor<2x4x1x8xf32> {
+  %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %k, %k, %m, 0.000000e+00 : f64, false, none, false) : (tensor<2x4x1x8xf32>, tensor<2x4x?x8xf32, #tssa.layout<[2, 4, s0, 8], [s0 * 32, s0 * 8, 8, 1]>>, tensor<2x4x?x8xf32, #tssa.layout<[2, 4, s0, 8], [s0 * 32, s0 * 8, 8, 1]>>, tensor<2x4x1x?xf32, #tssa.layout<[2, 4, 1, s0], [4, 1, s0 * 4, 4]>>) -> tensor<2x4x1x8xf32>
+  return %0 : tensor<2x4x1x8xf32>
+}
+
+// Another mask for each of the heads that share keys, a mask of the future; a number of keys that is the same in all
+// calls; many queries.
 // CHECK-LABEL: func.func @stay
 // CHECK-COUNT-2: aten::scaled_dot_product_attention
 // CHECK-LABEL: func.func @known_keys
 // CHECK: aten::scaled_dot_product_attention
 // CHECK-LABEL: func.func @many_queries
 // CHECK: aten::scaled_dot_product_attention
-func.func @stay(%q: tensor<2x4x1x8xf32>, %k: tensor<2x4x?x8xf32, #tssa.layout<[2, 4, s0, 8], [s0 * 32, s0 * 8, 8, 1]>>, %m: tensor<2x4x1x?xi1, #tssa.layout<[2, 4, 1, s0], [s0 * 4, s0, s0, 1]>>) -> (tensor<2x4x1x8xf32>, tensor<2x4x1x8xf32>) {
-  %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %k, %k, %m, 0.000000e+00 : f64, false, none, false) : (tensor<2x4x1x8xf32>, tensor<2x4x?x8xf32, #tssa.layout<[2, 4, s0, 8], [s0 * 32, s0 * 8, 8, 1]>>, tensor<2x4x?x8xf32, #tssa.layout<[2, 4, s0, 8], [s0 * 32, s0 * 8, 8, 1]>>, tensor<2x4x1x?xi1, #tssa.layout<[2, 4, 1, s0], [s0 * 4, s0, s0, 1]>>) -> tensor<2x4x1x8xf32>
+func.func @stay(%q: tensor<2x4x1x8xf32>, %k: tensor<2x4x?x8xf32, #tssa.layout<[2, 4, s0, 8], [s0 * 32, s0 * 8, 8, 1]>>, %g: tensor<2x2x?x8xf32, #tssa.layout<[2, 2, s0, 8], [s0 * 16, s0 * 8, 8, 1]>>, %m: tensor<2x4x1x?xf32, #tssa.layout<[2, 4, 1, s0], [4, 1, s0 * 4, 4]>>) -> (tensor<2x4x1x8xf32>, tensor<2x4x1x8xf32>) {
+  %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %g, %g, %m, 0.000000e+00 : f64, false, none, true) : (tensor<2x4x1x8xf32>, tensor<2x2x?x8xf32, #tssa.layout<[2, 2, s0, 8], [s0 * 16, s0 * 8, 8, 1]>>, tensor<2x2x?x8xf32, #tssa.layout<[2, 2, s0, 8], [s0 * 16, s0 * 8, 8, 1]>>, tensor<2x4x1x?xf32, #tssa.layout<[2, 4, 1, s0], [4, 1, s0 * 4, 4]>>) -> tensor<2x4x1x8xf32>
   %1 = tssa.aten "aten::scaled_dot_product_attention"(%q, %k, %k, none, 0.000000e+00 : f64, true, none, false) : (tensor<2x4x1x8xf32>, tensor<2x4x?x8xf32, #tssa.layout<[2, 4, s0, 8], [s0 * 32, s0 * 8, 8, 1]>>, tensor<2x4x?x8xf32, #tssa.layout<[2, 4, s0, 8], [s0 * 32, s0 * 8, 8, 1]>>) -> tensor<2x4x1x8xf32>
   return %0, %1 : tensor<2x4x1x8xf32>, tensor<2x4x1x8xf32>
 }
