@@ -164,6 +164,13 @@ int pyjitTokenUsed(PyObject *token) {
   return ((PyContextToken *)token)->tok_used;
 }
 
+PyObject *pyjitVariableToReset(PyObject *token) {
+  PyContextToken *of = (PyContextToken *)token;
+  int resets =
+      !of->tok_used && (PyObject *)of->tok_ctx == PyThreadState_Get()->context;
+  return resets ? (PyObject *)of->tok_var : NULL;
+}
+
 PyObject *pyjitModuleDict(PyObject *module) {
   return ((PyModuleObject *)module)->md_dict;
 }

@@ -88,6 +88,9 @@ void pyjitCacheHit(PyObject *object, PyObject *entry);
 /// the token has been used.
 PyObject *pyjitTokenVariable(PyObject *token);
 int pyjitTokenUsed(PyObject *token);
+/// The variable that a reset by this token changes, borrowed; null where that
+/// raises: it was used, or was made in another context.
+PyObject *pyjitVariableToReset(PyObject *token);
 PyObject *pyjitModuleDict(PyObject *module);
 /// How often this interpreter's warning filters have changed.
 long pyjitWarningFilters(void);

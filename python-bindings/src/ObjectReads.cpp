@@ -224,7 +224,9 @@ PyObject *readField(PyObject *object, PyObject *name) {
     return annotations && PyDict_Check(annotations) ? annotations : nullptr;
   }
   if (PyContextToken_CheckExact(object))
-    return is("var") ? pyjitTokenVariable(object) : nullptr;
+    return is("var")      ? pyjitTokenVariable(object)
+           : is("resets") ? pyjitVariableToReset(object)
+                          : nullptr;
   if (THPDevice_Check(object))
     return devicePart(reinterpret_cast<THPDevice *>(object)->device,
                       is("index"));

@@ -262,6 +262,119 @@ def test_in_other_contexts() -> None:
         assert context[SCALE] == outer
 
 
+def within(f: Any, outer: Any, x: torch.Tensor, *given: Any) -> Any:
+    """What a call answers, and leaves, where the variable was set before."""
+    context = contextvars.copy_context()
+    context.run(SCALE.set, outer)
+    try:
+        result: Any = context.run(f, x, *given)
+    except (ValueError, RuntimeError) as error:
+        result = type(error)
+    if isinstance(result, tuple):
+        result = [v for v in result if not isinstance(v, contextvars.Token)]
+    return result, context[SCALE]
+
+
+def crosswise(x: torch.Tensor) -> Any:
+    first = SCALE.set(2.0)
+    second = SCALE.set(3.0)
+    SCALE.reset(first)
+    return scaled(x), second
+
+
+def crosswise_over_a_break(x: torch.Tensor) -> Any:
+    first = SCALE.set(2.0)
+    second = SCALE.set(3.0)
+    SCALE.reset(first)
+    print(end="")
+    y = scaled(x)
+    SCALE.reset(second)
+    return y * SCALE.get()
+
+
+def one_way(x: torch.Tensor) -> torch.Tensor:
+    token = SCALE.set(3.0)
+    if x.sum() > 0:
+        SCALE.reset(token)
+    return x + 1
+
+
+def one_way_read(x: torch.Tensor) -> torch.Tensor:
+    token = SCALE.set(3.0)
+    if x.sum() > 0:
+        SCALE.reset(token)
+    y = x + 1
+    print(end="")
+    return y * SCALE.get()
+
+
+def nested(x: torch.Tensor) -> torch.Tensor:
+    first = SCALE.set(3.0)
+    second = SCALE.set(5.0)
+    y = scaled(x)
+    SCALE.reset(second)
+    y = scaled(y)
+    SCALE.reset(first)
+    return scaled(y)
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    token = SCALE.set(3.0)
+    if x.sum() > 0:
+        SCALE.reset(token)
+    y = scaled(x)
+    if x[0] > 0:
+        SCALE.reset(token)
+    return scaled(y)
+
+
+@pytest.mark.parametrize(
+    "program", [crosswise, crosswise_over_a_break, one_way, one_way_read, nested, twice]
+)
+@pytest.mark.parametrize("signs", ["--++-+-", "++--+-+", "-------"])
+def test_what_is_left_set(program: Any, signs: str) -> None:
+    """Resets out of order, or in some calls only: the variable is what eager leaves."""
+    fast = pyjit.compile(program)
+    for outer, sign in zip((5.0, 5.0, 6.0, 6.0, 7.0, 1.0, 5.0), signs, strict=True):
+        x = values(4).abs() * float(f"{sign}1")
+        want, have = (within(f, outer, x) for f in (program, fast))
+        assert have[1] == want[1]
+        if isinstance(want[0], type):
+            assert have[0] is want[0]
+        else:
+            torch.testing.assert_close(have[0], want[0])
+
+
+def test_a_token_that_can_not_be_used() -> None:
+    """The program catches what the reset raises."""
+
+    def run(x: torch.Tensor, token: Any) -> torch.Tensor:
+        try:
+            SCALE.reset(token)
+        except (RuntimeError, ValueError):
+            return x * 3
+        return x * 2
+
+    fast = pyjit.compile(run)
+    x = values(4)
+    elsewhere = contextvars.copy_context().run(SCALE.set, 2.0)
+    used = SCALE.set(2.0)
+    SCALE.reset(used)
+    for kind in [
+        "fresh",
+        "fresh",
+        "used",
+        "fresh",
+        "elsewhere",
+        "used",
+        "elsewhere",
+        "fresh",
+    ]:
+        token = {"used": used, "elsewhere": elsewhere}.get(kind) or SCALE.set(9.0)
+        torch.testing.assert_close(fast(x, token), x * (2 if kind == "fresh" else 3))
+        assert SCALE.get() == 1.0
+
+
 def test_devices_are_told_apart_by_value() -> None:
     def run(x: torch.Tensor, device: torch.device | None) -> Any:
         return torch.ones(4, device=device).to(x.dtype) * 2, str(device)

@@ -617,7 +617,8 @@ def RefGraph_CreateOp : RefGraph_Op<"create", [AttrSizedOperandSegments]> {
     left), iterator (of type object N: container and position, of a dict how
     many are left; `enumerate`: iterator and number; `zip`: strict and
     iterators), method (function, self), size (torch.Size), cell (contents),
-    instance (of object N, without `__init__`).
+    instance (of object N, without `__init__`), token (context variable, the
+    value that it is set to: making the token sets it).
 
     ```mlir
     %t = refgraph.create "tuple" [%a, %b] : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"tuple">
@@ -630,6 +631,10 @@ def RefGraph_CreateOp : RefGraph_Op<"create", [AttrSizedOperandSegments]> {
     Variadic<RefGraph_Value>:$elements, Variadic<RefGraph_Value>:$items,
     Variadic<RefGraph_Value>:$entries);
   let results = (outs RefGraph_ObjType:$result);
+  let extraClassDeclaration = [{
+    /// Whether making it is an effect, whoever holds it.
+    bool setsVariable() { return getKind() == "token"; }
+  }];
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
 }

@@ -282,7 +282,8 @@ LogicalResult Merger::checkCounters() {
 void Merger::cleanUp() {
   for (Operation &op : llvm::make_early_inc_range(
            llvm::reverse(prefix.getBody().front().getOperations())))
-    if (isa<CreateOp, ConstantOp>(op) && op.use_empty())
+    if (auto made = dyn_cast<CreateOp>(op);
+        op.use_empty() && (made ? !made.setsVariable() : isa<ConstantOp>(op)))
       op.erase();
   for (StringRef name :
        {StringRef(segment::kRole), StringRef(segment::kGradMode),

@@ -37,17 +37,35 @@ void SegmentComposer::noteVersions(Operation *op) {
       unite(call.getInputs()[operand], call.getVersion(i));
 }
 
+static bool isOfType(Value value, StringRef name) {
+  auto type = dyn_cast<ObjType>(value.getType());
+  return type && type.getName() == name;
+}
+
 /// A context variable is set by making its token, and reset by deleting that.
 void SegmentComposer::noteVariable(Operation *op) {
   if (auto made = dyn_cast<CreateOp>(op)) {
-    if (made.getKind() == "token")
+    if (made.setsVariable())
       variables.push_back({getNode(made.getElements()[0]),
                            getNode(made.getResult()), made.getElements()[1]});
-  } else if (isa<DeleteOp>(op)) {
-    Value token = getNode(op->getOperand(0));
+  } else if (auto reset = dyn_cast<DeleteOp>(op)) {
+    Value token = getNode(reset.getHolder());
+    size_t before = variables.size();
     llvm::erase_if(variables,
                    [&](const Variable &v) { return v.token == token; });
+    resetsFromBefore |=
+        isOfType(token, "_contextvars.Token") && variables.size() == before;
   }
+}
+
+/// Whether a token takes back the last set of its variable, which nothing has
+/// taken back.
+bool SegmentComposer::isLastSet(CreateOp token) const {
+  Value variable = getNode(token.getElements()[0]);
+  for (const Variable &set : llvm::reverse(variables))
+    if (set.variable == variable)
+      return set.token == getNode(token.getResult());
+  return false;
 }
 
 void SegmentComposer::note(Operation *op) {
@@ -297,7 +315,10 @@ Value SegmentComposer::resolve(CreateOp created, Selector selector,
     return created.getElements().front();
   if (selector == Selector::field && kind == "token") {
     auto name = dyn_cast_or_null<StringAttr>(key);
-    if (name && name.getValue() == "var")
+    bool resets = name && name.getValue() == "resets";
+    if (resets && !isLastSet(created))
+      return {};
+    if (resets || (name && name.getValue() == "var"))
       return created.getElements()[0];
   }
   if (selector == Selector::field && kind == "method") {
@@ -405,6 +426,9 @@ LogicalResult SegmentComposer::appendRead(GetOp get) {
   if (get.getSelector() == Selector::data)
     return get.emitError("stays a graph break: a number that the host keeps in "
                          "a tensor");
+  if (resetsFromBefore && isOfType(holder, "_contextvars.ContextVar"))
+    return get.emitError("stays a graph break: a context variable that an "
+                         "earlier segment has reset");
   if (get.getSelector() == Selector::field)
     for (const Variable &set : llvm::reverse(variables))
       if (set.variable == getNode(holder))
@@ -615,8 +639,7 @@ SegmentComposer::append(TraceOp segment, ArrayRef<Value> arguments,
       appendSize(&op, body);
     } else if (isa<CreateOp, ConstantOp>(op)) {
       Operation *copy = body.clone(op, mapping);
-      if (auto made = dyn_cast<CreateOp>(copy);
-          made && made.getKind() == "token") {
+      if (auto made = dyn_cast<CreateOp>(copy); made && made.setsVariable()) {
         if (inArm)
           return op.emitError("sets a context variable in one arm");
         settings.push_back(copy);

@@ -71,6 +71,7 @@ private:
   mlir::Value getObject(mlir::IntegerAttr index, mlir::Type type,
                         mlir::Location loc);
   void noteVariable(mlir::Operation *op);
+  bool isLastSet(CreateOp token) const;
   mlir::Value findWritten(GetOp get, mlir::Value holder);
 
   // SegmentNumbers.cpp.
@@ -108,6 +109,8 @@ private:
     mlir::Value variable, token, value;
   };
   llvm::SmallVector<Variable> variables;
+  /// A segment takes back what was set before the call.
+  bool resetsFromBefore = false;
   /// What the segment that was appended last did to such, which it has recorded
   /// its own reads around.
   llvm::SmallVector<mlir::Operation *> settings;

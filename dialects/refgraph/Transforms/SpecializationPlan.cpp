@@ -150,7 +150,8 @@ void SpecializationPlan::reach(TraceOp trace) {
     Value written = getWritten(&op);
     if (written && isa<CreateOp>(getNode(written).getDefiningOp()))
       writesTo[getNode(written)].push_back(&op);
-    else if (written || isa<LeaveOp>(op))
+    else if (auto made = dyn_cast<CreateOp>(op);
+             written || isa<LeaveOp>(op) || (made && made.setsVariable()))
       push(&op);
   }
   while (!work.empty()) {

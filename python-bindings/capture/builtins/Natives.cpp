@@ -78,6 +78,7 @@ NativeTable &NativeTable::own() {
     addAutograd(*t);
     addTransforms(*t);
     addDevices(*t);
+    addContext(*t);
     PyErr_Clear();
     PyErr_SetRaisedException(error);
     return t;
@@ -513,76 +514,6 @@ static ResultKind nativeDictType(Recording &s, const Call &c) {
   return ResultKind::Fresh;
 }
 
-//===----------------------------------------------------------------------===//
-// Context variables
-//===----------------------------------------------------------------------===//
-
-static ResultKind nativeContextGet(Recording &s, const Call &c) {
-  PyObject *variable = c.args[0];
-  Node *node = s.objects.require(variable);
-  if (!node)
-    return ResultKind::Known;
-  for (PyObject *set : s.effects.contextVariables)
-    if (set == variable)
-      return ResultKind::Known; // set by the call
-  for (Node *token : s.effects.contextResets)
-    if (pyjitTokenVariable(token->object) == variable) {
-      s.end(ReasonKind::ContextVariable, "a context variable that was reset");
-      return ResultKind::Known;
-    }
-  PyObject *value = nullptr;
-  static PyObject *missing = PyList_New(0);
-  if (PyContextVar_Get(variable, missing, &value) < 0)
-    return ResultKind::Known;
-  static PyObject *field = PyUnicode_InternFromString("value");
-  static PyObject *isSet = PyUnicode_InternFromString("is_set");
-  if (value == missing)
-    s.reads.read(node, Select::Field, isSet, Py_False);
-  else
-    s.reads.read(node, Select::Field, field, value);
-  s.objects.keep(value);
-  Py_DECREF(value);
-  return ResultKind::Known;
-}
-
-static ResultKind nativeContextSet(Recording &s, const Call &c) {
-  // Balanced by a reset, or left set at a graph break.
-  s.objects.require(c.args[0]);
-  s.effects.contextVariables.push_back(c.args[0]);
-  return ResultKind::Fresh;
-}
-
-static ResultKind nativeContextReset(Recording &s, const Call &c) {
-  PyObject *variable = c.args[0], *token = c.arg(1);
-  if (c.args.size() != 2 || !PyContextToken_CheckExact(token) ||
-      pyjitTokenVariable(token) != variable || pyjitTokenUsed(token))
-    return s.calls.unknownNative(c);
-  Node *node = s.objects.require(token);
-  if (!node)
-    return ResultKind::Known;
-  auto &set = s.effects.contextVariables;
-  if (!node->external) {
-    for (size_t i = set.size(); i-- > 0;) {
-      if (set[i] == variable) {
-        set.erase(set.begin() + i);
-        return ResultKind::Known;
-      }
-    }
-    return s.calls.unknownNative(c);
-  }
-  if (std::find(set.begin(), set.end(), variable) != set.end()) {
-    s.end(ReasonKind::ContextVariable,
-          "a context variable that is set and reset across each other");
-    return ResultKind::Known;
-  }
-  static PyObject *field = PyUnicode_InternFromString("var");
-  s.reads.read(node, Select::Field, field, variable);
-  s.effects.contextResets.push_back(node);
-  return ResultKind::Known;
-}
-
-//===----------------------------------------------------------------------===//
-
 static ResultKind nativeRecursionLimit(Recording &s, const Call &c) {
   static PyObject *sys = PyImport_ImportModule("sys");
   static PyObject *name = PyUnicode_InternFromString("recursion_limit");
@@ -631,9 +562,6 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("_abc:_abc_subclasscheck", nativeAbcCheck);
   t.add("builtins:type.__instancecheck__", nativeTypeCheck);
   t.add("builtins:type.__subclasscheck__", nativeTypeCheck);
-  t.add("_contextvars:ContextVar.get", nativeContextGet);
-  t.add("_contextvars:ContextVar.set", nativeContextSet);
-  t.add("_contextvars:ContextVar.reset", nativeContextReset);
 
   t.addType(&PyType_Type, nativeTypeCall);
   t.addType(&PySuper_Type, nativeSuper);

@@ -71,6 +71,8 @@ void addAutograd(NativeTable &table);
 void addTransforms(NativeTable &table);
 /// torch.cuda's questions.
 void addDevices(NativeTable &table);
+/// contextvars.
+void addContext(NativeTable &table);
 
 /// What reasons call a native function.
 std::string functionName(PyObject *callable);

@@ -126,9 +126,13 @@ bool CheckpointRegion::begin(PyjitFrame *frame, PyObject *function) {
 
 std::vector<size_t> CheckpointRegion::effectsSoFar() const {
   const EffectLog &log = s.effects;
-  return {log.writes.size(),        log.replaced.size(),
-          log.cells.size(),         log.contextVariables.size(),
-          log.contextResets.size(), log.rewrites};
+  // What is set and taken back is nobody's to see.
+  return {log.writes.size(),
+          log.replaced.size(),
+          log.cells.size(),
+          log.context.stillSet().size(),
+          log.context.usedTokens().size(),
+          log.rewrites};
 }
 
 /// The function has returned, or raised.

@@ -25,8 +25,7 @@ void EffectLog::forgetInstruction() {
   }
   replaced.resize(mark.replaced);
   cells.resize(mark.cells);
-  contextVariables.resize(mark.variables);
-  contextResets.resize(mark.resets);
+  context.truncate(mark.context);
 }
 
 bool EffectLog::isReinserted(const Write &write) const {

@@ -3,6 +3,7 @@
 #ifndef PYJIT_CAPTURE_OBJECTS_EFFECTLOG_H
 #define PYJIT_CAPTURE_OBJECTS_EFFECTLOG_H
 
+#include "objects/ContextLog.h"
 #include "objects/Node.h"
 
 #include <set>
@@ -36,10 +37,7 @@ public:
   std::vector<Node *> replaced;
   /// Closure cells of external functions, in the order of the first write.
   std::vector<PyObject *> cells;
-  /// Context variables that are set and not yet reset.
-  std::vector<PyObject *> contextVariables;
-  /// Tokens of context variables that were set before, and are reset now.
-  std::vector<Node *> contextResets;
+  ContextLog context;
 
   /// Tensors of the call's own that were given Python attributes.
   std::vector<PyObject *> withAttributes;
@@ -61,13 +59,12 @@ public:
 
   bool empty() const {
     return writes.empty() && replaced.empty() && cells.empty() &&
-           contextVariables.empty() && contextResets.empty();
+           context.empty();
   }
   /// What is noted from here on is forgotten if the handler of the instruction
   /// ends the recording: the interpreter will carry it out.
   void beginInstruction() {
-    mark = {writes.size(), replaced.size(), cells.size(),
-            contextVariables.size(), contextResets.size()};
+    mark = {writes.size(), replaced.size(), cells.size(), context.size()};
   }
   void forgetInstruction();
   /// Whether a later write of the same entry comes after it was deleted.
@@ -75,7 +72,7 @@ public:
 
 private:
   struct Mark {
-    size_t writes = 0, replaced = 0, cells = 0, variables = 0, resets = 0;
+    size_t writes = 0, replaced = 0, cells = 0, context = 0;
   } mark;
   std::vector<PyObject *> held; ///< keys, and tensors with attributes
 };

@@ -265,7 +265,7 @@ template <typename Result> void Escape::leaveWith(const Result &result) {
     return s.end(ReasonKind::SharedMemory, change);
   separateWritten();
   EscapeWalk walk(s);
-  for (Node *token : s.effects.contextResets) {
+  for (Node *token : s.effects.context.usedTokens()) {
     PyjitValue holder = s.objects.ssa(token);
     s.add(PyjitDeleteOp{.holder = holder,
                         .selector = PyjitSelectorSlot,
@@ -281,7 +281,7 @@ template <typename Result> void Escape::leaveWith(const Result &result) {
   leaveAttributes(walk);
   leaveStorages(walk);
   // Handing out its token is what sets a context variable.
-  for (PyObject *variable : s.effects.contextVariables)
+  for (PyObject *variable : s.effects.context.stillSet())
     if (PyObject *token = tokenOf(variable); !s.dead && !walk.hasSet(token)) {
       s.breaks.refused = token;
       return s.end(ReasonKind::ContextVariable,

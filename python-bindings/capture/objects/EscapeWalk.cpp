@@ -405,8 +405,7 @@ bool EscapeWalk::isPlainFunction(PyObject *object) {
 bool EscapeWalk::staysSet(PyObject *token) const {
   PyObject *variable = pyjitTokenVariable(token);
   return !pyjitTokenUsed(token) && s.escape.tokenOf(variable) == token &&
-         std::count(s.effects.contextVariables.begin(),
-                    s.effects.contextVariables.end(), variable) == 1;
+         s.effects.context.depth(variable) == 1;
 }
 
 /// Whether the `__dict__` of an instance that the call made is somebody else's,

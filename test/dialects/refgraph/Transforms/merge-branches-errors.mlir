@@ -960,3 +960,34 @@ refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = arra
   %x = refgraph.get %o attr("a") {requires_grad = false} : !refgraph.obj<"Output"> -> !T
   refgraph.leave %x : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+!V = !refgraph.obj<"_contextvars.ContextVar">
+!S = !refgraph.obj<"_contextvars.Token">
+
+// A token that is not the last one of its variable: what it takes back is not
+// what stood before the call.
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %v = refgraph.object 5 "SCALE" : !V
+  %x = refgraph.get %e arg(0, "x") : !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %k = refgraph.constant 2
+  %s = refgraph.create "token" [%v, %k] : (!V, !refgraph.obj<"int">) -> !S
+  %r = refgraph.create "token" [%v, %k] : (!V, !refgraph.obj<"int">) -> !S
+  %inner = refgraph.create "tuple" [%c, %x, %s] : (!B, !T, !S) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %s = refgraph.get %e arg(1, "s") : !S
+  // expected-error @+1 {{reads of an object that the segment before made}}
+  %v = refgraph.get %s field("resets") is(5) : !S -> !V
+  refgraph.delete %s slot("value") : !S
+  refgraph.leave %x : !T
+}

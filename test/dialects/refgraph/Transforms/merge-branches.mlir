@@ -358,3 +358,33 @@ refgraph.trace @instances_1 attributes {refgraph.segment = "false", refgraph.tak
   %y = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
   refgraph.leave %y : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// A context variable that the prefix sets stays set, although nobody gets its
+// token.
+// CHECK-LABEL: refgraph.trace @stays_set {
+// CHECK:         refgraph.create "token"
+// CHECK:         refgraph.leave
+// PARTS-LABEL: refgraph.mock @stays_set
+// PARTS:         refgraph.create "token"
+refgraph.trace @stays_set attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %v = refgraph.object 5 "SCALE" : !refgraph.obj<"_contextvars.ContextVar">
+  %x = refgraph.get %e arg(0, "x") : !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %k = refgraph.constant 2
+  %s = refgraph.create "token" [%v, %k] : (!refgraph.obj<"_contextvars.ContextVar">, !refgraph.obj<"int">) -> !refgraph.obj<"_contextvars.Token">
+  %inner = refgraph.create "tuple" [%c, %x, %s] : (!B, !T, !refgraph.obj<"_contextvars.Token">) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @stays_set_1 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  refgraph.leave %y : !T
+}
