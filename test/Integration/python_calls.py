@@ -298,8 +298,8 @@ def expressions(head: str, each: int, seed: int) -> list[str]:
 
 # What grows with the size of a number: not asked for of far ones.
 _GROWS = re.compile(
-    r"round|\*|<<|range|pow|comb|perm|factorial|lcm|just|zfill|center|ldexp|repeat|:>|%s|format|bytes|expandtabs|\["
-    r"|count|calendar|Random|random"
+    r"round|\*|<<|mul|shift|range|pow|comb|perm|factorial|lcm|just|zfill|center|ldexp|repeat|:>|%s|format|bytes"
+    r"|expandtabs|\[|count|calendar|Random|random"
 )
 
 

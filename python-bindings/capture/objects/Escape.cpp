@@ -10,6 +10,7 @@
 #include "numbers/HostScalars.h"
 #include "objects/EscapeWalk.h"
 #include "objects/ObjectLayout.h"
+#include "objects/SetOrder.h"
 #include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 
@@ -235,6 +236,8 @@ void Escape::leaveReplaced(EscapeWalk &walk) {
       std::vector<PyObject *> elements;
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
         elements.push_back(PyList_GET_ITEM(list, i));
+      if (PyAnySet_Check(object))
+        elements = orderOfAdding(object).value_or(elements);
       contents = walk.values(elements);
       s.objects.keep(list);
       Py_DECREF(list);

@@ -6,6 +6,7 @@
 #include "numbers/HostScalars.h"
 #include "objects/ObjectKinds.h"
 #include "objects/ObjectLayout.h"
+#include "objects/SetOrder.h"
 #include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 
@@ -205,11 +206,11 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
     made.kind = "dict";
     made.items = entries(object, made.itemKeys);
   } else if (type == &PySet_Type || type == &PyFrozenSet_Type) {
-    PyObject *elements = PySequence_List(object);
+    auto elements = orderOfAdding(object);
+    if (!elements && hasFixedOrder(object))
+      return " whose order no other has";
     describeList(made, type == &PySet_Type ? "set" : "frozenset",
-                 elementsOf(elements));
-    s.objects.keep(elements);
-    Py_DECREF(elements);
+                 elements ? *elements : walkOver(object));
   } else if (type == &PySlice_Type) {
     auto *slice = reinterpret_cast<PySliceObject *>(object);
     describeList(made, "slice", {slice->start, slice->stop, slice->step});
