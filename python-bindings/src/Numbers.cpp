@@ -142,6 +142,8 @@ AccessPath Guards::pathOf(uint32_t reg) const {
   }
   case PYJIT_GUARD_ITEM:
     return pathOf(inst.a).then(Step::Item, int64_t(inst.imm));
+  case PYJIT_GUARD_DEFAULTS:
+    return pathOf(inst.a).then(Step::Attr, "__defaults__");
   case PYJIT_GUARD_CELL:
     return pathOf(inst.a).then(Step::Cell, int64_t(inst.imm));
   case PYJIT_GUARD_FIELD: { // of a bound method, of an iterator

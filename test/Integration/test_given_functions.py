@@ -195,3 +195,28 @@ def test_one_specialization_for_all() -> None:
         torch.testing.assert_close(step(values(3), f, g), _called(values(3), f, g))
     assert engine_of(step, "stats").captures <= 3
     assert pyjit.stats(step)["hits"] >= 9
+
+
+@pytest.mark.parametrize("kind", ["default", "keyword", "defaults list", "inner"])
+def test_numbers_in_defaults_settle(kind: str) -> None:
+    """Numbers that a frame begins with are fixed: after some recordings the call of the function is a graph break."""
+
+    def make(n: float) -> Any:
+        inner = _with_cell(n)
+        kept = [n]
+        return {
+            "default": _with_default(n),
+            "keyword": _with_keyword(n),
+            "defaults list": lambda x, k=kept: x * k[0],
+            "inner": lambda x, f=inner: f(x),
+        }[kind]
+
+    def use(x: Tensor, f: Any) -> Tensor:
+        return f(x * 2) + 1
+
+    step = pyjit.compile(use)
+    for n in [*range(24), 3, True, 2.5, False, 1]:
+        f = make(n)
+        torch.testing.assert_close(step(values(3), f), use(values(3), f))
+    assert engine_of(step, "stats").captures <= 8
+    assert pyjit.stats(step)["hits"] >= 12

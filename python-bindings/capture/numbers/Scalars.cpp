@@ -182,6 +182,8 @@ AccessPath Scalars::pathTo(Node *owner, Select select, PyObject *key,
     return {};
   case Select::Cell:
     return holder.then(Step::Cell, int64_t(index));
+  case Select::Defaults:
+    return holder.then(Step::Attr, "__defaults__");
   default:
     return {};
   }

@@ -410,6 +410,14 @@ void ExternalReads::typeOf(PyObject *object) {
 }
 
 /// Elements of defaults, which may be new in each call.
+/// The frame of a call begins with its defaults: numbers among them come from
+/// no instruction that could be given one of the recording's own, and so the
+/// call fixes them.
+void ExternalReads::fixDefault(PyObject *value) {
+  if (isNumber(value))
+    s.breaks.noteFixed(GraphBreaks::Fixes::Number, PyObject_Hash(value));
+}
+
 void ExternalReads::defaultsOf(PyFunctionObject *f) {
   PyObject *defaults = f->func_defaults;
   Node *n = defaults ? s.objects.find(defaults) : nullptr;
@@ -417,8 +425,30 @@ void ExternalReads::defaultsOf(PyFunctionObject *f) {
     return;
   if (!n->pinned)
     length(n, PyTuple_GET_SIZE(defaults));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(defaults); ++i)
-    readIndex(n, Select::Item, i, PyTuple_GET_ITEM(defaults, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(defaults); ++i) {
+    PyObject *value = PyTuple_GET_ITEM(defaults, i);
+    if (n->pinned || !isNumber(value)) {
+      readIndex(n, Select::Item, i, value);
+      continue;
+    }
+    fixDefault(value);
+    Selector item;
+    item.kind = PyjitSelectorItem;
+    item.key = s.writer.integer(i);
+    if (!s.dead && n->external &&
+        doneIndex.insert({n, int(Select::Item), i}).second)
+      emitGet(n, item, value, {});
+  }
+}
+
+/// The dict may be another in each call.
+void ExternalReads::keywordDefaults(PyObject *defaults) {
+  s.containers.readAll(defaults);
+  Node *n = s.objects.find(defaults);
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (n && !n->pinned && PyDict_Next(defaults, &position, &key, &value))
+    fixDefault(value);
 }
 
 /// Everything that entering a Python function reads from it.
@@ -432,7 +462,7 @@ void ExternalReads::function(Node *node) {
     if (f->func_defaults && s.objects.isExternal(f->func_defaults))
       defaultsOf(f);
     if (f->func_kwdefaults && s.objects.isExternal(f->func_kwdefaults))
-      s.containers.readAll(f->func_kwdefaults);
+      keywordDefaults(f->func_kwdefaults);
     return;
   }
   read(node, Select::Code, nullptr, f->func_code);
@@ -448,7 +478,7 @@ void ExternalReads::function(Node *node) {
   PyObject *kwdefaults = f->func_kwdefaults ? f->func_kwdefaults : Py_None;
   read(node, Select::KwDefaults, nullptr, kwdefaults);
   if (kwdefaults != Py_None)
-    s.containers.readAll(kwdefaults);
+    keywordDefaults(kwdefaults);
   PyObject *closure = f->func_closure;
   auto *code = reinterpret_cast<PyCodeObject *>(f->func_code);
   if (!closure)

@@ -40,6 +40,8 @@ public:
   void typeOf(PyObject *object);
   /// The code, defaults and globals of a function that is called.
   void function(Node *node);
+  void fixDefault(PyObject *value);
+  void keywordDefaults(PyObject *defaults);
   void defaultsOf(PyFunctionObject *function);
 
   /// Whether a leaf has hooks: it has none.
