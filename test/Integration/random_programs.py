@@ -34,7 +34,7 @@ ALIASES += ["{v}.expand(2, *{v}.shape)", "{v}[..., :-1]", "{v}.flatten()"]
 # Sizes that cross the limits of threads, of split reductions and of vectors.
 LARGE = [(300_000,), (70, 4097), (3, 65_537), (2, 3, 33_000), (4099, 33)]
 DEFAULTS = [torch.float32] * 6 + [torch.float64, torch.bfloat16, torch.float16]
-NUMBERS = ["2", "-1", "0.5", "3", "0", "True"]
+NUMBERS = ["2", "-1", "0.5", "3", "0", "True", "False"]
 
 
 def make(
@@ -97,8 +97,8 @@ class Input:
             return self.text
         if self.kind == "number":
             # Another number on another seed: a guard must see it.
-            numbers = (self.text, self.text, "1.5", "4")
-            return numbers[(seed // 100) % 4]
+            numbers = (self.text, self.text, "1.5", "4", "True", "False")
+            return numbers[(seed // 100) % 6]
         shape = tuple(n + grow if n > 1 else n for n in self.shape)
         if self.kind == "index":
             return f"index({shape}, {seed}{where})"
@@ -194,13 +194,19 @@ SMOOTH += ["{a} / ({b} * {b} + 1)", "torch.lerp({a}, {b}, 0.3)", "{a}.logsumexp(
 SMOOTH += ["torch.nn.functional.layer_norm({a}, {a}.shape[-1:])"]
 SMOOTH += ["{a}.float().mean({d}, keepdim=True)", "{a}.float().mean()"]
 SMOOTH += ["{a}.float().var({d}, unbiased=False)", "{a}.float().std()"]
-SMOOTH += ["{a}.float().norm()", "{a}.cumsum({d})", "{a}.prod({d})", "{a} @ {b}"]
+SMOOTH += [
+    "{a}.float().norm()",
+    "{a}.float().norm(True)",
+    "{a}.cumsum({d})",
+    "{a}.prod({d})",
+    "{a} @ {b}",
+]
 SMOOTH += ["{a}.float() @ {b}.float().t()", "torch.nn.functional.softplus({a})"]
 SMOOTH += ["torch.nn.functional.mse_loss({a}, {b})", "torch.atan2({a}, {b})"]
 ARITHMETIC = ["{a} + {k}", "{a} * {k}", "{k} - {a}", "{a} + {b}", "{a} * {b}"]
-ARITHMETIC += ["{a} - {b}", "torch.add({a}, {b}, alpha=2)", "{a} * {a}", "{a}.pow(2)"]
+ARITHMETIC += ["{a} - {b}", "torch.add({a}, {b}, alpha={k})", "{a} * {a}", "{a}.pow(2)"]
 ARITHMETIC += ["torch.square({a})", "{a}.sum()", "{a}.sum({d})", "{a} / 2"]
-ARITHMETIC += ["{a}.sum({d}, keepdim=True)", "torch.addcmul({a}, {b}, {b})"]
+ARITHMETIC += ["{a}.sum({d}, keepdim=True)", "torch.addcmul({a}, {b}, {b}, value={k})"]
 ARITHMETIC += ["{a}.sum({d}, dtype=torch.float32)", "{a}.clamp({k}, {k} + 3)"]
 CHOICE = ["torch.relu({a})", "torch.abs({a})", "torch.neg({a})", "{a}.clone()"]
 CHOICE += ["torch.maximum({a}, {b})", "torch.minimum({a}, {b})", "{a}.amax({d})"]

@@ -27,7 +27,7 @@ from Integration.tolerances import EitherZero, apart, bounds
 
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "200"))
 # (seed, how much larger each dimension is)
-CALLS = [(0, 0), (0, 0), (100, 0), (200, 0), (0, 1), (100, 1)]
+CALLS = [(0, 0), (0, 0), (100, 0), (200, 0), (400, 0), (0, 1), (100, 1), (500, 1)]
 # Launched: graphs are captured and replayed; where the way is measured, in each of them.
 LAUNCHED = [*CALLS[:4], *((100 * i, 0) for i in range(3, 6)), *CALLS[4:]]
 MEASURED = [*CALLS[:4], *((100 * i, 0) for i in range(3, 12)), *CALLS[4:]]

@@ -113,8 +113,8 @@ def outcome(
         draw = random.Random(number)
         sign = draw.choice([1, 1, -1])
         size = draw.choice([2, 3, 5, 7]) if "s" in vary else 3
-        k = draw.randrange(6) if "n" in vary else 2
-        r = draw.choice([0.5, 1.25, -0.75]) if "n" in vary else 0.5
+        k = draw.choice([0, 1, 2, 3, 4, 5, True, False]) if "n" in vary else 2
+        r = draw.choice([0.5, 1.25, -0.75, True]) if "n" in vary else 0.5
         a, b, c = (
             sign * values(size, 4, seed=number * 3 + i).abs().to(dtype)
             for i in range(3)

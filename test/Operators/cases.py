@@ -235,15 +235,15 @@ class Generator:
         if a.name == "padding_idx":
             return -1
         if a.name in ("eps", "momentum"):
-            return draw.choice((1e-5, 0.1, 0.0))
+            return draw.choice((1e-5, 0.1, 0.0, True))
         if a.plain == "float":
-            return draw.choice((0.5, 1.0, 0.1, 0.0))
+            return draw.choice((0.5, 1.0, 0.1, 0.0, True, False))
         if a.name == "rounding_mode":
             return draw.choice((None, "trunc", "floor"))
         if a.name == "approximate":
             return draw.choice(("none", "tanh"))
         if a.plain in ("int", "SymInt"):
-            return draw.choice((0, 1, 2, 3))
+            return draw.choice((0, 1, 2, 3, True))
         raise Rejected(f"{a.type} {a.name}")
 
 

@@ -17,6 +17,7 @@ from Operators.exceptions import bound_of, excused, slack_of, why_vendor_call
 from Operators.schemas import arguments
 
 GROUP = 16
+KINDS = (bool, int, float)  # of numbers
 
 
 @dataclass
@@ -39,7 +40,7 @@ def text_of(value: Any, tensors: list[torch.Tensor], numbers: list[Any] | None) 
         return f"t[{len(tensors) - 1}]"
     if isinstance(value, list):
         return "[" + ", ".join(text_of(item, tensors, numbers) for item in value) + "]"
-    if numbers is not None and type(value) in (int, float):
+    if numbers is not None and type(value) in KINDS:
         numbers.append(value)
         return f"n[{len(numbers) - 1}]"
     if isinstance(value, torch.device):
@@ -173,9 +174,9 @@ def check_lifted(case: Case, others: list[Any], report: Report) -> None:
 
 
 def with_numbers(case: Case, number: float) -> Case:
-    """The case with each number that may be lifted and is of this kind replaced."""
+    """The case with each number that may be lifted replaced."""
     values = [
-        number if a.plain in ("Scalar", "Tensor") and type(v) is type(number) else v
+        number if a.plain in ("Scalar", "Tensor") and type(v) in KINDS else v
         for v, a in zip(case.arguments, arguments(case.row.op), strict=True)
     ]
     return Case(case.row, case.kind, values, case.default_dtype)

@@ -106,7 +106,10 @@ def lifted_numbers(make: Generator, report: Report) -> None:
         if make.numbers_are_sizes:
             floats = [n for n in floats if abs(n) < 2**17]
         if case:
-            check_lifted(case, [2.0, 3.0, *make.draw.sample(floats, 8)], report)
+            others = [2.0, 3.0, *make.draw.sample(floats, 8)]
+            check_lifted(case, others, report)
+            # Of all kinds: what is 1 as a flag is no flag as a number.
+            check_lifted(case, [True, 2, False, True, 1.0, 0, 1, True, 0.5], report)
 
 
 def test_report(capsys: pytest.CaptureFixture[str]) -> None:
