@@ -145,3 +145,11 @@ def test_of_no_native_kind(compile: Compile) -> Steps:
     f = compile(lambda x, v: x + (v == Version(2)) + (v == 2) + (v in [1, Version(2)]))
     for number in (1, 1, 2, 3, 2):
         yield f(values(3), Version(number))
+
+
+@scenario(captured=False, graph_breaks=ANY)
+def test_slices_of_containers(compile: Compile) -> Steps:
+    """A slice is compared, and printed, by what it holds."""
+    f = compile(lambda x, d: (x + 1, slice(1, d) == slice(1, [5]), repr(slice(d, 2))))
+    for number in (4, 5, 6, 5):
+        yield f(values(3), [number])

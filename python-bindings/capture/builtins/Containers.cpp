@@ -96,8 +96,13 @@ void Containers::readDeep(PyObject *o, int depth) {
                  "comparing, hashing or printing a tensor");
   if (!s.objects.require(o))
     return;
-  if (PySlice_Check(o))
-    return readFields(o, {"start", "stop", "step"});
+  if (PySlice_Check(o)) {
+    readFields(o, {"start", "stop", "step"});
+    auto *slice = reinterpret_cast<PySliceObject *>(o);
+    for (PyObject *bound : {slice->start, slice->stop, slice->step})
+      readDeep(bound, depth + 1);
+    return;
+  }
   if (PyMethod_Check(o))
     return readFields(o, {"__func__", "__self__"});
   if (isPlainObject(o) || isNumpyNumber(o))
