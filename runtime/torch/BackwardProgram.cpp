@@ -381,14 +381,6 @@ std::string BackwardProgram::report() const {
   return text;
 }
 
-/// Autograd gives a leaf another accumulator when its data become those of
-/// another type or device. Compares without counting an owner.
-static bool isAccumulatorOf(const at::Tensor &leaf,
-                            const std::shared_ptr<autograd::Node> &node) {
-  const auto &own = autograd::impl::get_autograd_meta(leaf)->grad_accumulator_;
-  return !own.owner_before(node) && !node.owner_before(own);
-}
-
 bool BackwardProgram::reachesFrom(uint32_t group, size_t gradient) const {
   for (size_t i = 0; i < groups.size(); ++i)
     if (groups[i] == group && reaches[gradient][i])
@@ -407,8 +399,6 @@ autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs,
                                            uint32_t group) const {
   autograd::edge_list made;
   made.reserve(gradients.size() + zeros.size());
-  std::lock_guard<std::mutex> guard(accumulatorsLock);
-  accumulators.resize(parameters.size());
   bool several = numGroups() > 1, watched = false;
   for (size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor &input = inputs[gradients[k]];
@@ -417,16 +407,9 @@ autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs,
       made.emplace_back();
       continue;
     }
-    if (k >= parameters.size() || !parameters[k] || !input.is_leaf()) {
-      made.push_back(autograd::impl::gradient_edge(input));
-      continue;
-    }
-    Accumulator &known = accumulators[k];
-    if (known.parameter != input.unsafeGetTensorImpl() ||
-        !isAccumulatorOf(input, known.node))
-      known = {input.unsafeGetTensorImpl(),
-               autograd::impl::gradient_edge(input).function};
-    made.emplace_back(known.node, 0);
+    // A leaf's accumulator is made anew where nobody holds it, as in eager: one
+    // that outlives the graph knows the size that `.data` had.
+    made.push_back(autograd::impl::gradient_edge(input));
   }
   if (watched)
     keepOrder(made, inputs);

@@ -189,6 +189,34 @@ def test_moved_in_memory(compile: Compile) -> Steps:
         yield state(m)
 
 
+def widen(m: nn.Sequential, width: int) -> None:
+    """As a vocabulary grows: the parameters stay, what they show does not."""
+    for p, size in ((m[2].weight, (width, 8)), (m[2].bias, (width,))):
+        p.data = values(*size, seed=width)
+        p.grad = None
+
+
+@scenario(grad=True, captured="late")
+def test_parameters_grow(compile: Compile) -> Steps:
+    m = perceptron()
+    f = compile(m)
+
+    def step(f: Callable[..., Any], i: int) -> Any:
+        m.zero_grad()
+        out = f(values(3, 4, seed=i))
+        loss_of(out).backward()
+        return out.detach()
+
+    for i in range(9):
+        if i in (3, 6):
+            widen(m, i)
+        yield [step(f, i), state(m)]
+    # Not by the compiled function: the parameters are as if nobody had held them.
+    widen(m, 5)
+    yield [step(m, 9), state(m)]
+    yield [step(f, 10), state(m)]
+
+
 @scenario(grad=True, captured="late")
 def test_same_tensor_twice(compile: Compile) -> Steps:
     f = compile(lambda a, b: a * b.exp())

@@ -116,8 +116,7 @@ struct BackwardProgram {
   /// Result k of the program is the gradient of input `gradients[k]` of the
   /// main program. In the order in which eager's engine hands them out.
   std::vector<uint32_t> gradients;
-  /// By place in `gradients`: parameters, whose accumulators are kept from call
-  /// to call, for autograd makes one anew where nobody holds it. Empty: none.
+  /// By place in `gradients`: those of parameters.
   std::vector<bool> parameters;
   /// Results of the main program that require grad, and then views of its
   /// results and inputs that have nodes of their own: of view k, the number is
@@ -183,14 +182,7 @@ struct BackwardProgram {
   std::vector<uint32_t> partlyReached;
 
 private:
-  /// Of the parameter that the last call had.
-  struct Accumulator {
-    const c10::TensorImpl *parameter = nullptr;
-    std::shared_ptr<torch::autograd::Node> node; ///< holds the parameter
-  };
-  /// A compilation holds the one for its programs; calls, which hold the
-  /// interpreter's lock, take the other.
-  mutable std::mutex programsLock, accumulatorsLock;
+  mutable std::mutex programsLock; ///< of `partial` and `stopping`
   bool adopt(BackwardProgram &other) const;
   void findWays();
   void keepOrder(torch::autograd::edge_list &edges,
@@ -201,8 +193,7 @@ private:
   const BackwardProgram *getPartial(Partial &programs,
                                     const std::vector<bool> &defined,
                                     bool stops) const;
-  mutable Partial partial, stopping;             ///< by which results count
-  mutable std::vector<Accumulator> accumulators; ///< by place in `gradients`
+  mutable Partial partial, stopping; ///< by which results count
 };
 
 /// Computes what a backward program computes, from the inputs of the main
