@@ -457,7 +457,7 @@ class Engine:
         """A segment that is a loop, if it can be compiled."""
         if not self.make_specialization(call_segment, attempt=True):
             return False
-        self.loops.met = True
+        self.loops.compiled = True
         self.root.compiled_loops += 1
         if call_segment.graph_break or self is not self.root:
             self.call_segments.append(call_segment)

@@ -15,9 +15,13 @@ class Loops:
         self.given_up = False
         # An iteration ended too early to be recorded as one of a loop.
         self.was_short = False
-        # It is known to go round: it was compiled, or too short to be.
-        self.met = False
+        self.compiled = False
         self._tries = 0
+
+    @property
+    def met(self) -> bool:
+        """It is known to go round: it was compiled, or too short to be."""
+        return self.compiled or self.was_short or self._tries > 0
 
     def try_again(self) -> bool:
         """One call comes by here again and again. True: what was recorded is to go, for the loop

@@ -114,8 +114,7 @@ class RecordedRun:
                     place += 1
                 place += 1
                 owner = root._continuation(segment.key)
-            if segment.may_loop:
-                owner.loops.was_short = owner.loops.met = True
+            owner.loops.was_short |= segment.may_loop
             recorded |= owner is engine
             if self._breaks_at_fixed(owner, segment):
                 continue  # the next recording breaks there

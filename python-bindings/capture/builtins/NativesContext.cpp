@@ -9,13 +9,14 @@ using namespace pyjit::capture;
 
 namespace {
 
-bool isOfVariable(const Call &c, size_t most) {
+/// A variable, and perhaps one argument.
+bool isOfVariable(const Call &c) {
   return !c.args.empty() && PyContextVar_CheckExact(c.args[0]) && !c.kwnames &&
-         c.args.size() <= most;
+         c.args.size() <= 2;
 }
 
 ResultKind nativeGet(Recording &s, const Call &c) {
-  if (!isOfVariable(c, 2))
+  if (!isOfVariable(c))
     return s.calls.unknownNative(c);
   PyObject *variable = c.args[0];
   Node *node = s.objects.require(variable);
@@ -41,7 +42,7 @@ ResultKind nativeGet(Recording &s, const Call &c) {
 }
 
 ResultKind nativeSet(Recording &s, const Call &c) {
-  if (!isOfVariable(c, 2) || c.args.size() != 2)
+  if (!isOfVariable(c) || c.args.size() != 2)
     return s.calls.unknownNative(c);
   // Balanced by a reset, or left set at a graph break.
   if (s.objects.require(c.args[0]))
@@ -51,7 +52,7 @@ ResultKind nativeSet(Recording &s, const Call &c) {
 
 ResultKind nativeReset(Recording &s, const Call &c) {
   PyObject *token = c.arg(1);
-  if (!isOfVariable(c, 2) || c.args.size() != 2 ||
+  if (!isOfVariable(c) || c.args.size() != 2 ||
       !PyContextToken_CheckExact(token))
     return s.calls.unknownNative(c);
   PyObject *variable = c.args[0];

@@ -287,9 +287,7 @@ static bool isComparedNatively(PyObject *o) {
 
 void Operators::declined(const ShadowFrame &frame) {
   PyObject *self =
-      frame.code->co_argcount ? pyjitFrameLocals(frame.frame)[0] : nullptr;
-  if (self && PyCell_Check(self))
-    self = PyCell_GET(self);
+      frame.code->co_argcount ? FrameTracker::parameterOf(frame, 0) : nullptr;
   PyObject *method = pyjitFrameFunction(frame.frame);
   bool compares =
       self && std::any_of(std::begin(kComparisons), std::end(kComparisons),

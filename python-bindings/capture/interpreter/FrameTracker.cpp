@@ -56,6 +56,13 @@ std::vector<SourceLine> FrameTracker::stack() {
   return stack;
 }
 
+PyObject *FrameTracker::parameterOf(const ShadowFrame &frame, int index) {
+  const char *kinds = PyBytes_AS_STRING(frame.code->co_localspluskinds);
+  PyObject *object = pyjitFrameLocals(frame.frame)[index];
+  bool inCell = object && PyCell_Check(object) && (kinds[index] & kCellLocal);
+  return inCell ? PyCell_GET(object) : object;
+}
+
 void FrameTracker::frameStart(ShadowFrame &shadow, ShadowFrame *caller) {
   PyObject *function = pyjitFrameFunction(shadow.frame);
   if (!function || !PyFunction_Check(function))
@@ -70,16 +77,8 @@ void FrameTracker::frameStart(ShadowFrame &shadow, ShadowFrame *caller) {
     return s.end(ReasonKind::Coroutine, "a coroutine");
   if (pyjitFrameIsGenerator(shadow.frame))
     generators.insert(shadow.frame);
-  PyObject **locals = pyjitFrameLocals(shadow.frame);
   int count = code->co_argcount + code->co_kwonlyargcount;
-  // A parameter that a nested function uses is in its cell already.
-  const char *kinds = PyBytes_AS_STRING(code->co_localspluskinds);
-  auto local = [&](int i) {
-    PyObject *object = locals[i];
-    if (object && PyCell_Check(object) && (kinds[i] & kCellLocal))
-      return PyCell_GET(object);
-    return object;
-  };
+  auto local = [&](int i) { return parameterOf(shadow, i); };
   if (count > 0 && caller && caller->context.instantiating) {
     PyObject *self = local(0);
     if (self && Py_TYPE(self) == caller->context.instantiating &&

@@ -34,6 +34,9 @@ public:
   bool isFollowed(PyjitFrame *frame) const;
   ShadowFrame *top() { return frames.empty() ? nullptr : &frames.back(); }
   CodeInfo &info(PyCodeObject *code);
+  /// What a parameter of the frame is, borrowed; one that a nested function
+  /// uses is in its cell already.
+  static PyObject *parameterOf(const ShadowFrame &frame, int index);
   /// " at file:line" of the innermost frame.
   std::string where();
   /// Likewise, all of the frames.

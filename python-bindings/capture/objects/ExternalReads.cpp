@@ -409,7 +409,6 @@ void ExternalReads::typeOf(PyObject *object) {
   read(node, Select::Type, nullptr, reinterpret_cast<PyObject *>(type));
 }
 
-/// Elements of defaults, which may be new in each call.
 /// The frame of a call begins with its defaults: numbers among them come from
 /// no instruction that could be given one of the recording's own, and so the
 /// call fixes them.
@@ -418,6 +417,7 @@ void ExternalReads::fixDefault(PyObject *value) {
     s.breaks.noteFixed(GraphBreaks::Fixes::Number, PyObject_Hash(value));
 }
 
+/// Elements of defaults, which may be new in each call.
 void ExternalReads::defaultsOf(PyFunctionObject *f) {
   PyObject *defaults = f->func_defaults;
   Node *n = defaults ? s.objects.find(defaults) : nullptr;

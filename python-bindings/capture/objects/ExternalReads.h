@@ -40,8 +40,6 @@ public:
   void typeOf(PyObject *object);
   /// The code, defaults and globals of a function that is called.
   void function(Node *node);
-  void fixDefault(PyObject *value);
-  void keywordDefaults(PyObject *defaults);
   void defaultsOf(PyFunctionObject *function);
 
   /// Whether a leaf has hooks: it has none.
@@ -79,6 +77,8 @@ private:
   void noteLength(Node *owner, Py_ssize_t n);
   bool isPassedOn(Node *owner, PyObject *object);
   void readParts(PyObject *object, PyjitValue value);
+  void fixDefault(PyObject *value);
+  void keywordDefaults(PyObject *defaults);
   void emitGet(Node *owner, const Selector &selector, PyObject *result,
                const AccessPath &path = {});
   void emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
