@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "pyjit/Compiler/Target.h"
+#include "pyjit/Codegen/PTX/Compile.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -44,7 +45,9 @@ constexpr Part kParts[] = {
 } // namespace
 
 static GpuTarget targetOf(const Part &part) {
-  return {part.chip.str(), {part.multiprocessors, part.threads}};
+  return {
+      part.chip.str(),
+      {part.multiprocessors, part.threads, ptx::hasDependentLaunch(part.chip)}};
 }
 
 Expected<GpuTarget> GpuTarget::named(StringRef name) {
@@ -73,6 +76,7 @@ GpuTarget GpuTarget::ofDevice(unsigned capability, unsigned multiprocessors,
       target = targetOf(part);
       break;
     }
+  target.machine.dependentLaunch = ptx::hasDependentLaunch(target.chip);
   if (multiprocessors)
     target.machine.multiprocessors = multiprocessors;
   if (threadsPerMultiprocessor)

@@ -115,6 +115,7 @@ BlobBuilder::addKernel(StringRef name,
   llvm::copy(info.grid, kernel.grid);
   llvm::copy(info.block, kernel.block);
   kernel.sharedBytes = info.sharedBytes;
+  kernel.flags = info.waits ? rt::kKernelWaits : 0;
   kernel.align = rt::kNone;
   if (!info.align.empty()) {
     SmallVector<int64_t> list{static_cast<int64_t>(info.align.size())};

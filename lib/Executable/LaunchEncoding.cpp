@@ -567,6 +567,7 @@ static void describeLaunch(Operation *kernel, KernelInfo &info) {
   read(attribute::kBlock, info.block);
   if (auto shared = kernel->getAttrOfType<IntegerAttr>(attribute::kShared))
     info.sharedBytes = shared.getInt();
+  info.waits = kernel->hasAttr(attribute::kWaits);
   if (auto align = kernel->getAttrOfType<DenseI32ArrayAttr>(attribute::kAlign))
     info.align.assign(align.asArrayRef().begin(), align.asArrayRef().end());
   // A word that holds an address is always aligned.

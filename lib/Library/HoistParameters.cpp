@@ -91,6 +91,7 @@ struct HoistParameters
       // What is already linalg is part of a matmul with the call's inputs.
       bool pure = isa<tssa::TSSADialect>(op.getDialect()) &&
                   tssa::mayMove(&op) && op.getNumRegions() == 0 &&
+                  !op.hasAttr(attribute::kReadThrough) &&
                   !dependsOnSymbols(&op);
       if (pure && llvm::all_of(op.getOperands(), [&](Value operand) {
             if (auto arg = dyn_cast<BlockArgument>(operand))

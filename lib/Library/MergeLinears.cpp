@@ -9,9 +9,11 @@
 
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/ElementTypes.h"
 #include "pyjit/Operators/OperatorNames.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace pyjit::library {
 #define GEN_PASS_DEF_MERGELINEARSPASS
@@ -35,6 +37,26 @@ void moveBefore(Value value, Operation *place) {
   op->moveBefore(place);
 }
 
+/// Whether two of the calls' results meet in one elementwise operator, as gate
+/// and up do: fusion makes one kernel of them, with all that lies between.
+bool meetElementwise(ArrayRef<tssa::AtenOp> calls) {
+  constexpr unsigned kMostSteps = 16;
+  llvm::SmallPtrSet<Operation *, 16> reached;
+  for (tssa::AtenOp call : calls) {
+    Type type = call.getResult(0).getType();
+    llvm::SetVector<Operation *> mine;
+    mine.insert(call);
+    for (unsigned i = 0; i < mine.size() && i < kMostSteps; ++i)
+      for (Operation *user : mine[i]->getUsers())
+        if (user->getNumResults() == 1 && user->getResult(0).getType() == type)
+          mine.insert(user);
+    for (Operation *op : mine)
+      if (!reached.insert(op).second)
+        return true;
+  }
+  return false;
+}
+
 struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
   using MergeLinearsPassBase::MergeLinearsPassBase;
 
@@ -54,7 +76,9 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
     return in && typeOf(input).getNumElements() / in <= maxRows;
   }
 
-  Value join(OpBuilder &builder, Location loc, ArrayRef<Value> parts) {
+  /// `readThrough`: nobody makes a copy.
+  Value join(OpBuilder &builder, Location loc, ArrayRef<Value> parts,
+             bool readThrough) {
     auto first = typeOf(parts.front());
     SmallVector<int64_t> shape(first.getShape());
     shape[0] = 0;
@@ -64,11 +88,25 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
         parts.size(), operators::getOperandPlaceholder(builder.getContext()));
     auto args = builder.getArrayAttr(
         {builder.getArrayAttr(places), builder.getI64IntegerAttr(0)});
-    return tssa::AtenOp::create(
-               builder, loc,
-               TypeRange{RankedTensorType::get(shape, first.getElementType())},
-               operators::aten::cat, parts, args, DenseI64ArrayAttr())
-        .getResult(0);
+    auto cat = tssa::AtenOp::create(
+        builder, loc,
+        TypeRange{RankedTensorType::get(shape, first.getElementType())},
+        operators::aten::cat, parts, args, DenseI64ArrayAttr());
+    if (readThrough)
+      cat->setAttr(attribute::kReadThrough, builder.getUnitAttr());
+    return cat.getResult(0);
+  }
+
+  /// A matmul of one row is a kernel of ours (`library-plan-matvecs`), which
+  /// reads each weight once, wherever it lies.
+  bool mayReadThrough(ArrayRef<tssa::AtenOp> group) {
+    auto input = typeOf(tensorArgument(group.front(), 0));
+    return readsThrough && input.getNumElements() == input.getShape().back() &&
+           llvm::all_of(group, [](tssa::AtenOp op) {
+             return operators::getComputeType(
+                        typeOf(tensorArgument(op, 1)).getElementType())
+                 .isF32();
+           });
   }
 
   void merge(ArrayRef<tssa::AtenOp> group) {
@@ -83,7 +121,8 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
     auto result = typeOf(group.front()->getResult(0));
     int64_t bytes = total * typeOf(weights.front()).getDimSize(1) *
                     (result.getElementTypeBitWidth() / 8);
-    if (bytes > maxBytes)
+    bool readThrough = bytes > maxBytes;
+    if (readThrough && (!mayReadThrough(group) || meetElementwise(group)))
       return;
     // What each result is of the merged one, and whether its readers mind.
     SmallVector<int64_t> shape(result.getShape());
@@ -114,8 +153,8 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
       locations.push_back(op->getLoc());
     Location loc = FusedLoc::get(&getContext(), locations);
     CallBuilder calls(builder, loc);
-    Value weight = join(builder, loc, weights);
-    Value bias = biases.empty() ? Value() : join(builder, loc, biases);
+    Value weight = join(builder, loc, weights, readThrough);
+    Value bias = biases.empty() ? Value() : join(builder, loc, biases, false);
     Value whole = calls.call(
         operators::aten::linear,
         {tensorArgument(group.front(), 0), weight, calls.optional(bias)},

@@ -48,12 +48,13 @@ GraphNode CapturedGraph::launch(const LoadedKernel &kernel,
   for (size_t i = 0; i < params.size(); ++i)
     pointers[i] = &params[i];
   GraphNode node = nullptr;
-  Result result = levels.empty()
-                      ? driver->launchKernel(kernel.function, kernel.shape,
-                                             stream, pointers.data())
-                      : driver->addKernelNode(
-                            &node, levels.back().graph, levels.back().last,
-                            kernel.function, kernel.shape, pointers.data());
+  Result result =
+      levels.empty()
+          ? driver->launchKernel(kernel.function, kernel.shape, stream,
+                                 pointers.data(), kernel.waits)
+          : driver->addKernelNode(&node, levels.back().graph,
+                                  levels.back().last, kernel.function,
+                                  kernel.shape, pointers.data());
   if (result) {
     std::string what = std::string("kernel ") + kernel.name;
     if (kernel.location)

@@ -180,6 +180,7 @@ bool LoadedKernels::load(const Program &program,
     std::copy_n(source.grid, 3, kernel.shape.grid);
     std::copy_n(source.block, 3, kernel.shape.block);
     kernel.shape.sharedBytes = source.sharedBytes;
+    kernel.waits = source.flags & kKernelWaits;
     kernel.name = program.string(source.name);
     if (source.location != kNone)
       kernel.location = program.string(source.location);

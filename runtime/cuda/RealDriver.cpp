@@ -70,6 +70,24 @@ struct ConditionNodeParams {
 };
 static_assert(sizeof(ConditionNodeParams) == 256);
 
+/// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  /// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+  static constexpr int kProgrammatic = 6;
+  int id, unused;
+  union {
+    int allowed;
+    char bytes[64];
+  };
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], sharedBytes;
+  Stream stream;
+  LaunchAttribute *attributes;
+  unsigned count;
+};
+static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56);
+
 /// Entry points: name in the library, result and parameters.
 #define PYJIT_DRIVER_ENTRIES(X)                                                \
   X(cuInit, (unsigned))                                                        \
@@ -129,6 +147,7 @@ static_assert(sizeof(ConditionNodeParams) == 256);
 
 /// Entry points that an older driver may lack.
 #define PYJIT_DRIVER_OPTIONAL(X)                                               \
+  X(cuLaunchKernelEx, (const LaunchConfig *, Function, void **, void **))      \
   X(cuFuncGetParamInfo, (Function, size_t, size_t *, size_t *))                \
   X(cuKernelGetParamInfo, (void *, size_t, size_t *, size_t *))                \
   X(cuFuncGetName, (const char **, Function))                                  \
@@ -272,7 +291,17 @@ public:
   }
 
   Result launchKernel(Function function, const LaunchShape &s, Stream stream,
-                      void **params) override {
+                      void **params, bool early) override {
+    if (early && t.cuLaunchKernelEx) {
+      LaunchAttribute attribute{LaunchAttribute::kProgrammatic, 0, {1}};
+      LaunchConfig config{{s.grid[0], s.grid[1], s.grid[2]},
+                          {s.block[0], s.block[1], s.block[2]},
+                          s.sharedBytes,
+                          stream,
+                          &attribute,
+                          1};
+      return as(t.cuLaunchKernelEx(&config, function, params, nullptr));
+    }
     return as(t.cuLaunchKernel(function, s.grid[0], s.grid[1], s.grid[2],
                                s.block[0], s.block[1], s.block[2],
                                s.sharedBytes, stream, params, nullptr));

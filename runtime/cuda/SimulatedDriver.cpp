@@ -104,7 +104,7 @@ public:
   // Work on a stream.
 
   Result launchKernel(Function function, const LaunchShape &shape,
-                      Stream stream, void **params) override {
+                      Stream stream, void **params, bool) override {
     SoftNode node;
     if (Result result = SoftNode::makeKernel(node, function, shape, params))
       return result;

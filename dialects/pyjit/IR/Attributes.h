@@ -125,6 +125,9 @@ inline constexpr Name kMustRun = "pyjit.must_run";
 /// Unit, of a copy: it is stored for those that read it often, who do not read
 /// through it what it is a copy of.
 inline constexpr Name kPacked = "pyjit.packed";
+/// Unit, of a join of parameters: those who read it read the parts where they
+/// lie, and it is not computed once and kept.
+inline constexpr Name kReadThrough = "pyjit.read_through";
 /// A string, of a tssa.aten of attention that gradients flow through: the
 /// kernel that eager takes, `refgraph.tensor_op`'s `kernel`.
 inline constexpr Name kTakesKernel = "pyjit.takes_kernel";
@@ -178,6 +181,9 @@ inline constexpr Name kShared = "pyjit.shared";
 inline constexpr Name kAlign = "pyjit.align";
 /// Booleans, one for each buffer: the parameter points to the pointer.
 inline constexpr Name kIndirect = "pyjit.indirect";
+/// Unit: the code begins by waiting for the end of the kernel in front, which
+/// it may be launched before.
+inline constexpr Name kWaits = "pyjit.waits";
 /// Unit: sizes are read on the device. A symbol's parameter points to its
 /// value, and a launch may have more blocks than the sizes ask for.
 inline constexpr Name kDeviceSizes = "pyjit.device_sizes";

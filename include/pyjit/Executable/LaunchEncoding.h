@@ -37,6 +37,7 @@ struct KernelInfo {
   /// On a device.
   std::array<uint32_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   uint32_t sharedBytes = 0;
+  bool waits = false; ///< `pyjit.waits`
   /// Per buffer, the alignment in bytes that the code relies on; empty: none.
   std::vector<uint32_t> align;
 };

@@ -60,6 +60,10 @@ def MergeLinearsPass : Pass<"library-merge-linears", "::mlir::func::FuncOp"> {
     that reads more takes longer than the launch that joining saves. Joining is
     left to `library-hoist-parameters`.
 
+    A matmul of one row will be a kernel of ours, which can read a join where its
+    parts lie (`pyjit.read_through`): larger weights are joined so, but for those
+    whose results meet in an elementwise operator, which are one kernel anyway.
+
     ```mlir
     func.func @f(%x: tensor<4x8xf32>, %v: tensor<2x8xf32> {pyjit.param}, %w: tensor<3x8xf32> {pyjit.param}) -> (tensor<4x2xf32>, tensor<4x3xf32>) {
       %0 = tssa.aten "aten::linear"(%x, %v, none) : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<4x2xf32>
@@ -82,7 +86,9 @@ def MergeLinearsPass : Pass<"library-merge-linears", "::mlir::func::FuncOp"> {
     Option<"maxRows", "max-rows", "int64_t", "2048",
            "Most rows of an input whose matmuls are merged">,
     Option<"maxBytes", "max-bytes", "int64_t", "8388608",
-           "Most bytes of weights that are joined into one">
+           "Most bytes of weights that are joined into one">,
+    Option<"readsThrough", "reads-through", "bool", "true",
+           "Whether larger weights of a matmul of one row are read where they lie">
   ];
 }
 

@@ -65,6 +65,11 @@ machineFor(const Target &target) {
   return std::move(machine);
 }
 
+bool hasDependentLaunch(StringRef chip) {
+  unsigned number = 0;
+  return !chip.drop_front(3).getAsInteger(10, number) && number >= 90;
+}
+
 static KernelCode launchOf(mlir::func::FuncOp declaration) {
   KernelCode code;
   auto three = [&](StringRef name, std::array<uint32_t, 3> &out) {
@@ -138,8 +143,15 @@ static void markEntry(Function &function, const KernelCode &kernel,
 Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
   Code code;
   for (auto function : module.getOps<mlir::func::FuncOp>())
-    if (function->hasAttr(attribute::kSymbol))
+    if (function->hasAttr(attribute::kSymbol)) {
+      if (function->hasAttr(attribute::kWaits) &&
+          !hasDependentLaunch(target.chip))
+        return createStringError("kernel '" + function.getName() +
+                                 "' waits for the kernel in front of it, which "
+                                 "takes sm_90: emit it for " +
+                                 target.chip);
       code.kernels.push_back(launchOf(function));
+    }
   mlir::ModuleOp kernels;
   for (auto nested : module.getOps<mlir::ModuleOp>())
     if (nested.getName() == "kernels")

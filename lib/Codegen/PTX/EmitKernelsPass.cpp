@@ -78,7 +78,8 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
                               [&](raw_ostream &os) { schedule.print(os); });
 
     KernelFrame frame{{}, domain, schedule, body.inputs, {}, false,
-                      {}, {},     {},       0,           {}};
+                      {}, {},     {},       {},          0,  {}};
+    frame.waits = dependentLaunch;
     if (failed(readPointers(kernel, frame, body)))
       return failure();
     OpBuilder b(into.getBodyRegion());
@@ -91,6 +92,9 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
                                b.getFunctionType(pointers, {}));
       frame.function->setAttr(attribute::kEntry, b.getUnitAttr());
       emitBody(frame);
+      selectAddresses(frame.function);
+      if (frame.waits)
+        waitForKernelInFront(kernel, frame, b);
       if (failed(declareEntry(kernel, frame, b)))
         return failure();
       shareEntry(kernel, frame);
@@ -126,7 +130,8 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       schedule = *parsed;
     } else {
       schedule = chooseSchedule(
-          domain, Machine{multiprocessors, threadsPerMultiprocessor});
+          domain,
+          Machine{multiprocessors, threadsPerMultiprocessor, dependentLaunch});
     }
     if (!verifySchedule(schedule, domain, reason))
       return kernel.emitError("the schedule of '")
@@ -181,6 +186,22 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       frame.function.walk([](math::ExpOp op) {
         op.setFastmath(op.getFastmath() | arith::FastMathFlags::afn);
       });
+  }
+
+  /// The kernel behind this one may be launched as soon as all blocks of this
+  /// one run; nothing is read or written before the kernel in front has ended
+  /// and its writes are seen (PTX ISA, `griddepcontrol`). LLVM's intrinsic says
+  /// that it leaves memory alone, so that loads could pass it: assembly does
+  /// not.
+  void waitForKernelInFront(func::FuncOp kernel, KernelFrame &frame,
+                            OpBuilder &b) {
+    b.setInsertionPointToStart(&frame.function.getBody().front());
+    LLVM::InlineAsmOp::create(
+        b, kernel.getLoc(), TypeRange(), ValueRange(),
+        "griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;",
+        "~{memory}", /*has_side_effects=*/true, /*is_align_stack=*/false,
+        LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+    kernel->setAttr(attribute::kWaits, b.getUnitAttr());
   }
 
   /// What the emitter asked for on the way: parameters, blocks, shared memory.

@@ -127,9 +127,10 @@ unsigned Emitter::alignment(unsigned buffer, AffineExpr offset, Type element,
 Value Emitter::loadMemory(Type type, Value at, unsigned aligned,
                           unsigned buffer) {
   // Where no result lies, an operand does not change: its loads need not stay
-  // between the stores, and may take the way of what is only read.
+  // between the stores, and may take the way of what is only read. The kernel
+  // in front, which may still run when this one begins, can write it.
   auto op = LLVM::LoadOp::create(b, type, at, aligned);
-  op.setInvariant(!isOverwritten(buffer));
+  op.setInvariant(!frame.waits && !isOverwritten(buffer));
   return op;
 }
 

@@ -143,7 +143,7 @@ Value Emitter::symbol(unsigned number) {
   if (frame.deviceSizes)
     value = atEntry(b, knownSymbols[number], [&]() -> Value {
       auto load = LLVM::LoadOp::create(b, b.getI64Type(), value);
-      load.setInvariant(true);
+      load.setInvariant(!frame.waits);
       return load;
     });
   return indexType.isInteger(64)

@@ -32,6 +32,8 @@ struct KernelFrame {
   llvm::SmallVector<bool> indirect;
   /// Sizes are read on the device (`pyjit.device_sizes`).
   bool deviceSizes = false;
+  /// The kernel is launched while the one in front still runs (`pyjit.waits`).
+  bool waits = false;
   /// Per buffer: what the alignment of its address may be relied on to be, and
   /// what the code does rely on.
   llvm::SmallVector<unsigned> alignment, reliedOn;
@@ -228,6 +230,10 @@ void emitFlat(KernelFrame &frame);
 void emitRows(KernelFrame &frame);
 void emitColumns(KernelFrame &frame);
 void emitTiles(KernelFrame &frame);
+
+/// Where a choice between two buffers is the same for all lanes, one load of
+/// the address that is chosen takes the place of two.
+void selectAddresses(mlir::func::FuncOp kernel);
 
 /// Whether memory shows `node`'s values along `across`, and not along the dim
 /// that vectors walk.

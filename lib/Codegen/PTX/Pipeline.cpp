@@ -10,10 +10,11 @@ using namespace mlir;
 namespace pyjit::ptx {
 
 void buildPtxPipeline(OpPassManager &pm, const PtxOptions &options) {
-  pm.addPass(createPtxSplitReductions(
-      optionsFor<PtxSplitReductionsOptions>(options.machine)));
+  Machine machine = options.machine;
+  machine.dependentLaunch &= !options.simulate;
   pm.addPass(
-      createPtxEmitKernels(optionsFor<PtxEmitKernelsOptions>(options.machine)));
+      createPtxSplitReductions(optionsFor<PtxSplitReductionsOptions>(machine)));
+  pm.addPass(createPtxEmitKernels(optionsFor<PtxEmitKernelsOptions>(machine)));
   pm.addNestedPass<ModuleOp>(createPtxExpandMath());
   codegen::CodegenExpandMathOptions math;
   math.nativeBF16 = !options.simulate;

@@ -22,7 +22,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 11;
+inline constexpr uint32_t kLaunchVersion = 12;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -237,6 +237,10 @@ struct Step {
   uint32_t a, b, c;
 };
 
+/// Flag of a kernel: its code waits for the end of the kernel in front. It may
+/// be launched before that one has ended.
+inline constexpr uint32_t kKernelWaits = 1;
+
 struct Kernel {
   uint32_t name;     ///< index of a NUL-terminated string in `chars`
   uint32_t location; ///< the user's source line, a string, or kNone
@@ -247,6 +251,8 @@ struct Kernel {
   uint32_t sharedBytes;
   uint32_t align; ///< `ints[align]` counts the buffers, whose alignments in
                   ///< bytes, which the code relies on, follow; or kNone
+  uint32_t flags; ///< kKernelWaits
+  uint32_t unused;
 };
 
 /// A call's arguments: int64 words, a tag and then its payload.

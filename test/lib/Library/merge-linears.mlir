@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-merge-linears --library-hoist-parameters | FileCheck %s
-// RUN: pyjit-opt %s --library-merge-linears=max-rows=2 | FileCheck %s --check-prefix=FEW
+// RUN: pyjit-opt %s --library-merge-linears="max-rows=2 reads-through=false" | FileCheck %s --check-prefix=FEW
 
 // CHECK-LABEL: func.func @qkv(
 // CHECK: %[[L:.*]] = tssa.aten "aten::linear"(%arg0, %{{.*}}, %{{.*}}) : (tensor<6x8xf16>, tensor<24x8xf16>, tensor<24xf16>) -> tensor<6x24xf16>
@@ -58,6 +58,31 @@ func.func @kept(%x: tensor<6x8xf16>, %y: tensor<6x8xf16>, %q: tensor<8x8xf16> {p
   %6 = tssa.aten "aten::linear"(%y, %w, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
   %7 = tssa.aten "aten::linear"(%y, %k, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
   return %0, %5, %6, %2 : tensor<6x8xf16>, tensor<48xf16>, tensor<6x8xf16>, tensor<6x8xf16>
+}
+
+// One row: one kernel reads both, and nothing is copied.
+// CHECK-LABEL: func.func @one_row
+// CHECK: tssa.aten "aten::cat"([%arg1, %arg2], 0 : i64) {pyjit.read_through}
+// CHECK: aten::linear
+// CHECK-NOT: aten::linear
+func.func @one_row(%x: tensor<1x1024xf32>, %v: tensor<1024x1024xf32> {pyjit.param}, %w: tensor<1280x1024xf32> {pyjit.param}) -> (tensor<1x1024xf32>, tensor<1x1280xf32>) {
+  %0 = tssa.aten "aten::linear"(%x, %v, none) : (tensor<1x1024xf32>, tensor<1024x1024xf32>) -> tensor<1x1024xf32>
+  %1 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<1x1024xf32>, tensor<1280x1024xf32>) -> tensor<1x1280xf32>
+  %2 = tssa.aten "aten::exp"(%0) : (tensor<1x1024xf32>) -> tensor<1x1024xf32>
+  %3 = tssa.aten "aten::exp"(%1) : (tensor<1x1280xf32>) -> tensor<1x1280xf32>
+  return %2, %3 : tensor<1x1024xf32>, tensor<1x1280xf32>
+}
+
+// Gate and up meet: they are one kernel as they are.
+// CHECK-LABEL: func.func @gated
+// CHECK-NOT: aten::cat
+// CHECK-COUNT-2: aten::linear
+func.func @gated(%x: tensor<1x1024xf32>, %v: tensor<1280x1024xf32> {pyjit.param}, %w: tensor<1280x1024xf32> {pyjit.param}) -> tensor<1x1280xf32> {
+  %0 = tssa.aten "aten::linear"(%x, %v, none) : (tensor<1x1024xf32>, tensor<1280x1024xf32>) -> tensor<1x1280xf32>
+  %1 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<1x1024xf32>, tensor<1280x1024xf32>) -> tensor<1x1280xf32>
+  %2 = tssa.aten "aten::exp"(%0) : (tensor<1x1280xf32>) -> tensor<1x1280xf32>
+  %3 = tssa.aten "aten::mul.Tensor"(%2, %1) : (tensor<1x1280xf32>, tensor<1x1280xf32>) -> tensor<1x1280xf32>
+  return %3 : tensor<1x1280xf32>
 }
 
 // A copy of 9 MB beside the originals would cost more than the launch that it saves.

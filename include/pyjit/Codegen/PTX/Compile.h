@@ -12,6 +12,11 @@
 
 namespace pyjit::ptx {
 
+/// Whether code for the chip ("sm_90") can wait for the kernel in front of it
+/// (PTX ISA, `griddepcontrol`; CUDA programming guide, "Programmatic dependent
+/// launch").
+bool hasDependentLaunch(llvm::StringRef chip);
+
 struct Target {
   /// sm_80 to sm_121.
   std::string chip = "sm_90";

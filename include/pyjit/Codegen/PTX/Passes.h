@@ -25,6 +25,7 @@ template <typename PassOptions> PassOptions optionsFor(const Machine &machine) {
   PassOptions options;
   options.multiprocessors = machine.multiprocessors;
   options.threadsPerMultiprocessor = machine.threadsPerMultiprocessor;
+  options.dependentLaunch = machine.dependentLaunch;
   return options;
 }
 

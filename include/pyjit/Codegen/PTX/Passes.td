@@ -13,7 +13,10 @@ defvar machine = [
          "Multiprocessors of the GPU">,
   Option<"threadsPerMultiprocessor", "threads-per-multiprocessor", "unsigned",
          "::pyjit::ptx::Machine().threadsPerMultiprocessor",
-         "Threads that one of them holds at once">
+         "Threads that one of them holds at once">,
+  Option<"dependentLaunch", "dependent-launch", "bool",
+         "::pyjit::ptx::Machine().dependentLaunch",
+         "Whether kernels can wait for those in front of them (sm_90 and later)">
 ];
 
 def PtxSplitReductions : Pass<"ptx-split-reductions", "mlir::ModuleOp"> {
@@ -56,6 +59,10 @@ def PtxEmitKernels : Pass<"ptx-emit-kernels", "mlir::ModuleOp"> {
     what its pointers are known to be aligned to (16 otherwise), and with
     `pyjit.indirect`, which says per pointer whether it points to the pointer. A
     schedule that does not fit is an error.
+
+    With `dependent-launch` a kernel begins by waiting for the end of the one in
+    front (`pyjit.waits`), so that the device may start it early. Its loads are
+    no invariant ones then: they could pass the wait.
 
     ```mlir
     func.func private @relu(%x: tensor<64xf32>) -> tensor<64xf32>

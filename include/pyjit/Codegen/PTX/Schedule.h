@@ -86,11 +86,15 @@ struct Domain {
 
 Domain arrange(std::unique_ptr<codegen::KernelGraph> graph);
 
-/// What the cost model has to know of the GPU. Without one to ask or a name for
-/// it (pyjit/Compiler/Target.h), an H200.
+/// What the stage has to know of the GPU. Without one to ask or a name for it
+/// (pyjit/Compiler/Target.h), an H200.
 struct Machine {
   unsigned multiprocessors = 132;
   unsigned threadsPerMultiprocessor = 2048;
+  /// Whether a kernel may be launched before the one in front of it has ended,
+  /// and wait for its end (programmatic dependent launch). Code that waits runs
+  /// from compute capability 9.0 on.
+  bool dependentLaunch = false;
 };
 
 Schedule chooseSchedule(const Domain &domain, const Machine &machine);

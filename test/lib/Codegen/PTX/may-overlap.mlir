@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: pyjit-opt %s --pyjit-ptx | pyjit-translate --kernels-to-ptx | FileCheck %s
+// RUN: pyjit-opt %s --pyjit-ptx="gpu=a100" | pyjit-translate --kernels-to-ptx | FileCheck %s
 
 #id = affine_map<(d0) -> (d0)>
 
@@ -9,9 +9,9 @@
 // CHECK-DAG:     ld.param.b64 [[PX:%rd[0-9]+]], [addf_add_param_0];
 // CHECK-DAG:     ld.param.b64 [[PY:%rd[0-9]+]], [addf_add_param_1];
 // CHECK-NOT:     st.global
-// CHECK-DAG:     ld.global.{{(v4\.)?}}b32
-// CHECK-DAG:     ld.global.nc.{{(v4\.)?}}b32
-// CHECK:         st.global.{{(v4\.)?}}b32
+// CHECK-DAG:     ld.global.{{(v[24]\.)?}}b32
+// CHECK-DAG:     ld.global.nc.{{(v[24]\.)?}}b32
+// CHECK:         st.global.{{(v[24]\.)?}}b32
 // CHECK-NOT:     ld.global
 // CHECK:         ret;
 func.func @add(%x: tensor<65536xf32>, %y: tensor<65536xf32>) -> tensor<65536xf32>
@@ -27,11 +27,11 @@ func.func @add(%x: tensor<65536xf32>, %y: tensor<65536xf32>) -> tensor<65536xf32
 
 // The second result reads %x, too, and is stored last.
 // CHECK-LABEL: .visible .entry negf_absf_both(
-// CHECK:         ld.global.{{(v4\.)?}}b32
+// CHECK:         ld.global.{{(v[24]\.)?}}b32
 // CHECK-NOT:     ld.global.nc
-// CHECK:         st.global.{{(v4\.)?}}b32
+// CHECK:         st.global.{{(v[24]\.)?}}b32
 // CHECK-NOT:     ld.global
-// CHECK:         st.global.{{(v4\.)?}}b32
+// CHECK:         st.global.{{(v[24]\.)?}}b32
 // CHECK-NOT:     ld.global
 // CHECK:         ret;
 func.func @both(%x: tensor<65536xf32>) -> (tensor<65536xf32>, tensor<65536xf32>)

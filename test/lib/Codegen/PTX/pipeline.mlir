@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --pyjit-ptx | FileCheck %s --check-prefix=LLVM
-// RUN: pyjit-opt %s --pyjit-ptx | pyjit-translate --kernels-to-ptx | FileCheck %s --check-prefix=PTX
-// RUN: pyjit-opt %s --pyjit-ptx | pyjit-translate --kernels-to-ptx --chip=sm_80 | FileCheck %s --check-prefix=SM80
+// RUN: pyjit-opt %s --pyjit-ptx="gpu=a100" | pyjit-translate --kernels-to-ptx --chip=sm_90 | FileCheck %s --check-prefix=PTX
+// RUN: pyjit-opt %s --pyjit-ptx="gpu=sm_80" | pyjit-translate --kernels-to-ptx --chip=sm_80 | FileCheck %s --check-prefix=SM80
 // RUN: pyjit-opt %s --pyjit-ptx | pyjit-translate --kernels-to-ptx --chip=sm_100 | FileCheck %s --check-prefix=SM100
 // RUN: pyjit-opt %s --pyjit-ptx=simulate=true | FileCheck %s --check-prefix=HOST
-// RUN: pyjit-opt %s --pyjit-ptx | not pyjit-translate --kernels-to-ptx --chip=sm_70 2>&1 | FileCheck %s --check-prefix=CHIP
+// RUN: pyjit-opt %s --pyjit-ptx="gpu=sm_80" | not pyjit-translate --kernels-to-ptx --chip=sm_70 2>&1 | FileCheck %s --check-prefix=CHIP
 
 // CHIP: no chip from sm_80 on: 'sm_70'
 

@@ -171,8 +171,11 @@ public:
   /// For readers; empty if nobody knows.
   virtual std::string nameOf(const KernelNodeParams &node) = 0;
 
+  /// `early`: the device may begin while the kernel in front on the stream
+  /// still runs. Its code has to wait.
   virtual Result launchKernel(Function function, const LaunchShape &shape,
-                              Stream stream, void **params) = 0;
+                              Stream stream, void **params,
+                              bool early = false) = 0;
   virtual Result copyAsync(DevicePtr target, DevicePtr source, size_t bytes,
                            Stream stream) = 0;
   virtual Result copyFromHostAsync(DevicePtr target, const void *source,

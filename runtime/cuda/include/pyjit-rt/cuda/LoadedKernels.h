@@ -17,6 +17,7 @@ struct LoadedKernel {
   const char *location = nullptr; ///< the user's source line, or null
   std::vector<uint32_t> align;    ///< per buffer, or empty
   bool deviceSizes = false;       ///< see kStepDeviceSizes
+  bool waits = false;             ///< see kKernelWaits
 };
 
 /// The kernel that writes words of a table, as PTX and as a host function.
