@@ -546,7 +546,30 @@ int setModules(PyObject *self, PyObject *value, void *) {
   return 0;
 }
 
+/// Calls a function of pyjit._copies.
+PyObject *askCopies(const char *function, PyObject *self, PyObject *memo) {
+  PyObject *module = PyImport_ImportModule("pyjit._copies");
+  PyObject *result = module ? PyObject_CallMethod(module, function,
+                                                  memo ? "OO" : "O", self, memo)
+                            : nullptr;
+  Py_XDECREF(module);
+  return result;
+}
+
+PyObject *deepCopy(PyObject *self, PyObject *memo) {
+  return askCopies("deepcopy", self, memo);
+}
+
+PyObject *reduce(PyObject *self, PyObject *) {
+  return askCopies("reduce", self, nullptr);
+}
+
+PyObject *shallowCopy(PyObject *self, PyObject *) { return Py_NewRef(self); }
+
 PyMethodDef methods[] = {
+    {"__copy__", shallowCopy, METH_NOARGS, nullptr},
+    {"__deepcopy__", deepCopy, METH_O, nullptr},
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
     {"add_specialization", addSpecialization, METH_O,
      "Adds a specialization; it is tried first."},
     {"drop_specialization", dropOne, METH_O, "Forgets a specialization."},
