@@ -85,6 +85,8 @@ struct CaptureRequest {
   /// Where numbers and sizes are that may differ between calls.
   std::set<AccessPath> lifted;
   bool followSizes = false; ///< as if one of them were a size
+  /// What is called is a module in a part of a call that runs in eager.
+  bool isPart = false;
   /// Arguments of the call itself that its specializations only pass on.
   std::set<int> unseen;
 

@@ -264,6 +264,7 @@ def capture_with_graph_breaks(
     lifted: set[AccessPath],
     follow_sizes: bool,
     unseen: tuple[int, ...],
+    is_part: bool,
 ) -> Capture:
     """Runs one monitored call, recorded in segments."""
 

@@ -309,6 +309,7 @@ class Engine:
                 lifted=self.numbers.lifted,
                 follow_sizes=self.numbers.follows_sizes,
                 unseen=tuple(self._handles.renewed),
+                is_part=root.is_modules,
             )
         except Exception:
             # The program's own: nothing is recorded of such a call.

@@ -124,22 +124,24 @@ PyObject *capture(PyObject *, PyObject *args, PyObject *options) {
 PyObject *captureWithGraphBreaks(PyObject *, PyObject *args,
                                  PyObject *options) {
   static const char *const keywords[] = {
-      "context", "target",  "args",   "kwargs",       "name",   "points",
-      "passed",  "planner", "lifted", "follow_sizes", "unseen", nullptr};
+      "context", "target",  "args",    "kwargs", "name",
+      "points",  "passed",  "planner", "lifted", "follow_sizes",
+      "unseen",  "is_part", nullptr};
   PyObject *target, *arguments, *given, *lifted = nullptr, *unseen = nullptr;
   const char *name;
-  int followSizes;
+  int followSizes, isPart;
   capture::CaptureRequest request;
   if (!PyArg_ParseTupleAndKeywords(
-          args, options, "O&OO!O!s$O!O!OO!pO!:capture_with_graph_breaks",
+          args, options, "O&OO!O!s$O!O!OO!pO!p:capture_with_graph_breaks",
           names(keywords), toContext, &request.context, &target, &PyTuple_Type,
           &arguments, &PyDict_Type, &given, &name, &PyDict_Type,
           &request.points, &PyDict_Type, &request.passed, &request.planner,
-          &PySet_Type, &lifted, &followSizes, &PyTuple_Type, &unseen))
+          &PySet_Type, &lifted, &followSizes, &PyTuple_Type, &unseen, &isPart))
     return nullptr;
   Arguments call;
   request.name = name;
   request.followSizes = followSizes;
+  request.isPart = isPart;
   if (!toInts(unseen, request.unseen) || !call.set(arguments, given) ||
       !toPaths(lifted, request.lifted))
     return nullptr;
@@ -324,7 +326,7 @@ PyMethodDef methods[] = {
      "capture_with_graph_breaks(context, target, args, kwargs, name, *, "
      "points, "
      "passed, "
-     "planner, lifted, follow_sizes, unseen) -> Capture\n"
+     "planner, lifted, follow_sizes, unseen, is_part) -> Capture\n"
      "Runs one monitored call, recorded in segments."},
     {"build", method(build), METH_VARARGS | METH_KEYWORDS,
      "build(trace, objects, nargs, keyword_names, *, eager_rounding, dump_dir, "

@@ -110,6 +110,8 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
                                               surveying, request.lifted);
       if (request.followSizes)
         recording->sizes.followed = true;
+      if (request.isPart)
+        recording->checkpoint.bePart();
       recording->run.device = &device;
       recording->run.copies = &copies;
       if (planner)

@@ -209,6 +209,8 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
     return stop(why);
   auto next = std::make_unique<Recording>(
       request.context, request.name + "_resume" + std::to_string(count), false);
+  if (request.isPart)
+    next->checkpoint.bePart();
   CodeInfo &facts = next->tracker.info(code);
   const Instruction &in = facts.at(offset);
   if (!in.start || in.depth < 0)

@@ -284,6 +284,7 @@ bool Containers::append(PyObject *list, PyObject *item) {
     return false;
   // What was read before stays guarded; from now on nothing may be.
   node->appended = true;
+  s.effects.changes.push_back(node);
   s.objects.keep(item);
   s.effects.writes.push_back({node, Select::Item, nullptr, item});
   return true;
@@ -331,7 +332,10 @@ void Containers::ownAppended(Node *list) {
 
 void Containers::own(PyObject *o) {
   Node *node = s.objects.require(o);
-  if (!node || !node->external || node->owned)
+  if (!node || !node->external)
+    return;
+  s.effects.changes.push_back(node);
+  if (node->owned)
     return;
   if (node->dictOf)
     return s.end(ReasonKind::EarlierObject,
@@ -370,7 +374,10 @@ void Containers::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
   if (!node)
     node = s.objects.pin(dict);
   readKey(key);
-  if (s.dead || !node->external || node->owned)
+  if (s.dead || !node->external)
+    return;
+  s.effects.changes.push_back(node);
+  if (node->owned)
     return;
   if (node->dictOf) {
     if (!PyUnicode_CheckExact(key))

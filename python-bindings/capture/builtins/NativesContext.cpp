@@ -20,6 +20,7 @@ ResultKind nativeGet(Recording &s, const Call &c) {
     return s.calls.unknownNative(c);
   PyObject *variable = c.args[0];
   Node *node = s.objects.require(variable);
+  s.checkpoint.noteContextRead();
   if (!node || s.effects.context.depth(variable))
     return ResultKind::Known;
   if (s.effects.context.isResetFromBefore(variable)) {

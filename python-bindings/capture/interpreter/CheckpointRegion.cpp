@@ -5,8 +5,12 @@
 
 #include "Recording.h"
 #include "builtins/Natives.h"
+#include "tensors/Backward.h"
 #include "tensors/Tensors.h"
 
+#include <ATen/SequenceNumber.h>
+
+#include <algorithm>
 #include <utility>
 
 using namespace pyjit::capture;
@@ -66,6 +70,11 @@ ResultKind CheckpointRegion::call(const Call &call) {
     s.objects.keep(plain.kwnames);
     Py_DECREF(plain.kwnames);
   }
+  if (isPart && gradMode) {
+    s.endWhole(ReasonKind::Checkpoint,
+               "a call of checkpoint, in a part of a call that runs in eager");
+    return ResultKind::Known;
+  }
   if (outer || !plainly || savesThroughHooks() || s.transforms.isActive()) {
     s.end(ReasonKind::Checkpoint, "a call of checkpoint");
     return ResultKind::Known;
@@ -79,6 +88,15 @@ ResultKind CheckpointRegion::call(const Call &call) {
   if (!callee || kind != ResultKind::Known) {
     s.end(ReasonKind::Checkpoint, "a call of checkpoint");
     return kind;
+  }
+  if (gradMode) {
+    run = {};
+    if (!run.objects.take(s, plain)) {
+      s.end(ReasonKind::Checkpoint,
+            "a function under checkpoint that may use an iterator, or another "
+            "object whose state nobody sees");
+      return kind;
+    }
   }
   outer = s.tracker.top()->frame;
   inner = nullptr;
@@ -109,46 +127,73 @@ bool CheckpointRegion::begin(PyjitFrame *frame, PyObject *function) {
   s.tensors->suspend(false);
   s.tensors->setCheckpointed(again);
   effects = effectsSoFar();
-  containers.clear();
-  for (auto &entry : s.objects.nodes) {
-    PyObject *object = entry.first;
-    if (entry.second->external)
-      continue;
-    if (PyList_Check(object))
-      containers[object] = PyList_GET_SIZE(object);
-    else if (PyDict_Check(object))
-      containers[object] = PyDict_GET_SIZE(object);
-    else if (PyAnySet_Check(object))
-      containers[object] = PySet_GET_SIZE(object);
-  }
+  run.firstNode = at::sequence_number::peek();
+  run.contextChanges = s.effects.context.size();
   return true;
 }
 
 std::vector<size_t> CheckpointRegion::effectsSoFar() const {
   const EffectLog &log = s.effects;
+  return {log.changes.size(), log.gradientChanges, log.writes.size()};
+}
+
+bool CheckpointRegion::leavesAllAsItWas() const {
   // What is set and taken back is nobody's to see.
-  return {log.writes.size(),
-          log.replaced.size(),
-          log.cells.size(),
-          log.context.stillSet().size(),
-          log.context.usedTokens().size(),
-          log.rewrites};
+  return effects == effectsSoFar() && run.objects.areUnchanged() &&
+         s.effects.context.isBalancedSince(run.contextChanges);
 }
 
 /// The function has returned, or raised.
 void CheckpointRegion::finish() {
   inner = nullptr;
-  bool writes = effects != effectsSoFar();
-  for (auto [object, size] : containers)
-    writes |= size != (PyList_Check(object)   ? PyList_GET_SIZE(object)
-                       : PyDict_Check(object) ? PyDict_GET_SIZE(object)
-                                              : PySet_GET_SIZE(object));
   s.tensors->setCheckpointed(false);
   s.tensors->suspend(true);
-  if (writes && again)
+  if (!again)
+    return;
+  if (!leavesAllAsItWas())
     s.end(ReasonKind::Checkpoint,
           "a function under checkpoint writes what was there before, and the "
           "backward pass calls it again");
+  run.endNode = at::sequence_number::peek();
+  run.changes = s.effects.changes.size();
+  run.contextChanges = s.effects.context.size();
+  runs.push_back(std::exchange(run, {}));
+}
+
+void CheckpointRegion::noteWrite(const void *storage) {
+  for (Run &earlier : runs)
+    earlier.isWritten |= earlier.read.count(storage) != 0;
+}
+
+const char *CheckpointRegion::whyChanged(const Run &earlier) const {
+  if (earlier.isWritten)
+    return "a tensor was written since";
+  const std::vector<const Node *> &changes = s.effects.changes;
+  bool isSeen = std::any_of(
+      changes.begin() + std::ptrdiff_t(earlier.changes), changes.end(),
+      [&](const Node *node) { return !node || earlier.met.count(node); });
+  if (isSeen || !earlier.objects.areUnchanged())
+    return "an object was written since";
+  if (earlier.readsContext &&
+      earlier.contextChanges != s.effects.context.size())
+    return "a context variable was set since";
+  return nullptr;
+}
+
+const char *CheckpointRegion::whyNotAgain(uint64_t node) const {
+  for (const Run &earlier : runs)
+    if (node >= earlier.firstNode && node < earlier.endNode)
+      if (const char *why = whyChanged(earlier))
+        return why;
+  return nullptr;
+}
+
+const char *CheckpointRegion::whyNotLater() const {
+  for (const Run &earlier : runs)
+    if (earlier.firstNode != earlier.endNode)
+      if (const char *why = whyChanged(earlier))
+        return why;
+  return nullptr;
 }
 
 void CheckpointRegion::leave() {
@@ -161,9 +206,18 @@ PyjitFrame *CheckpointRegion::callerOf(PyjitFrame *frame) const {
   return inner == frame ? outer : pyjitPreviousFrame(frame);
 }
 
+/// Within a run of autograd's engine: what it computes again is not recorded.
+bool CheckpointRegion::runsAgain(PyjitFrame *frame) const {
+  for (PyjitFrame *f = frame; f && f != s.tracker.top()->frame;
+       f = pyjitPreviousFrame(f))
+    if (isAround(f))
+      return true;
+  return false;
+}
+
 bool CheckpointRegion::passesOver(PyjitFrame *frame, bool starts) {
   if (!outer)
-    return false;
+    return runsEngine(s) && runsAgain(frame);
   if (!inner && callee && starts && begin(frame, pyjitFrameFunction(frame)))
     return false;
   bool around = false;

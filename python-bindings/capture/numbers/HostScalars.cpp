@@ -124,6 +124,7 @@ PyjitValue HostScalars::read(const at::TensorBase &tensor, rt::Number &number) {
   Held *held = find(tensor);
   if (!held)
     return -1;
+  s.checkpoint.noteRead(storageOf(tensor));
   readFirst(*held);
   number = held->number;
   return held->value;
@@ -201,6 +202,7 @@ bool HostScalars::add(const at::TensorBase &tensor, const rt::Number &given) {
   held->number = sum;
   held->written = true;
   s.effects.noteData(held->node);
+  s.checkpoint.noteWrite(storageOf(tensor));
   return true;
 }
 
@@ -246,6 +248,7 @@ bool HostScalars::multiply(const at::TensorBase &tensor, double before,
   held->number = result;
   held->written = true;
   s.effects.noteData(held->node);
+  s.checkpoint.noteWrite(storageOf(tensor));
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include "objects/ObjectTable.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace pyjit::capture;
 
@@ -67,6 +68,18 @@ std::vector<PyObject *> ContextLog::stillSet() const {
         std::find(found.begin(), found.end(), change.variable) == found.end())
       found.push_back(change.variable);
   return found;
+}
+
+bool ContextLog::isBalancedSince(size_t count) const {
+  std::map<PyObject *, size_t> open;
+  for (size_t i = count; i < changes.size(); ++i) {
+    const Change &change = changes[i];
+    if (change.earlier || (!change.sets && !open[change.variable]))
+      return false;
+    open[change.variable] += change.sets ? 1 : -1;
+  }
+  return std::all_of(open.begin(), open.end(),
+                     [](const auto &entry) { return !entry.second; });
 }
 
 std::vector<Node *> ContextLog::usedTokens() const {

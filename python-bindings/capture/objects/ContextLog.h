@@ -32,6 +32,10 @@ public:
   /// The tokens from before the call that were used.
   std::vector<Node *> usedTokens() const;
 
+  /// Whether what was done behind the first `count` changes leaves all as it
+  /// was.
+  bool isBalancedSince(size_t count) const;
+
   bool empty() const { return stillSet().empty() && usedTokens().empty(); }
   size_t size() const { return changes.size(); }
   /// Forgets all changes but the first ones.

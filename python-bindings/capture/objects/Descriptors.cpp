@@ -216,6 +216,10 @@ static Found readGradient(Recording &s, PyObject *object) {
           "the gradient of a tensor that the call computes");
     return {Found::Fresh, nullptr};
   }
+  // `zero_grad()` may come between its two calls.
+  if (s.checkpoint.repeats())
+    s.end(ReasonKind::Checkpoint,
+          "a function under checkpoint asks for a gradient");
   PyObject *gradient = gradOf(s, object);
   // The gradient of a leaf that the call made is the call's own, too.
   if (Node *node = s.objects.find(object); node && node->external)

@@ -41,6 +41,7 @@ bool EffectLog::isReinserted(const Write &write) const {
 }
 
 void EffectLog::noteAttributes(PyObject *tensor) {
+  changes.push_back(nullptr);
   if (std::find(withAttributes.begin(), withAttributes.end(), tensor) !=
       withAttributes.end())
     return;
@@ -49,6 +50,7 @@ void EffectLog::noteAttributes(PyObject *tensor) {
 }
 
 void EffectLog::noteGradient(Node *node) {
+  ++gradientChanges;
   if (!node->gradientWritten)
     writes.push_back({node, Select::Grad, nullptr});
   node->gradientWritten = true;
@@ -61,6 +63,7 @@ void EffectLog::noteData(Node *node) {
 }
 
 void EffectLog::noteStorage(Node *node) {
+  changes.push_back(node);
   if (!node->storageWritten)
     writes.push_back({node, Select::Storage, nullptr});
   node->storageWritten = true;
@@ -70,7 +73,7 @@ void EffectLog::noteStorage(Node *node) {
 /// last when it is set again, and so does a second entry for its key.
 void EffectLog::noteWrite(Node *node, Select select, PyObject *key,
                           PyObject *value) {
-  ++rewrites;
+  changes.push_back(node);
   PyObject *&keys = select == Select::Attr   ? node->writtenAttrs
                     : select == Select::Slot ? node->writtenSlots
                                              : node->writtenItems;

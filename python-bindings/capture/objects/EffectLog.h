@@ -42,8 +42,11 @@ public:
   /// Tensors of the call's own that were given Python attributes.
   std::vector<PyObject *> withAttributes;
 
-  /// How often `noteWrite` was called.
-  size_t rewrites = 0;
+  /// Of whatever was changed, again or for the first time, but for gradients:
+  /// whose it was; null: not known. It only grows.
+  std::vector<const Node *> changes;
+  /// How often a gradient was changed.
+  size_t gradientChanges = 0;
 
   /// `value`: null for a deletion.
   void noteWrite(Node *node, Select select, PyObject *key, PyObject *value);

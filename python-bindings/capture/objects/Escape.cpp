@@ -266,6 +266,10 @@ template <typename Result> void Escape::leaveWith(const Result &result) {
   change = s.tensors->finalConflict();
   if (!change.empty())
     return s.end(ReasonKind::SharedMemory, change);
+  if (const char *why =
+          s.tensors->gradientFlows() ? s.checkpoint.whyNotLater() : nullptr)
+    return s.endWhole(ReasonKind::Checkpoint,
+                      "a function under checkpoint, and " + std::string(why));
   separateWritten();
   EscapeWalk walk(s);
   for (Node *token : s.effects.context.usedTokens()) {

@@ -510,7 +510,10 @@ void ExternalReads::readCell(PyObject *cell) {
 }
 
 void ExternalReads::writeCell(PyObject *cell) {
-  if (!cellHomes.count(cell) || !writtenCells.insert(cell).second)
+  if (!cellHomes.count(cell))
+    return;
+  s.effects.changes.push_back(nullptr);
+  if (!writtenCells.insert(cell).second)
     return;
   s.effects.cells.push_back(cell);
 }

@@ -38,7 +38,10 @@ bool ObjectTable::isTensor(PyObject *object) {
 
 Node *ObjectTable::find(PyObject *object) {
   auto it = nodes.find(object);
-  return it == nodes.end() ? nullptr : it->second.get();
+  if (it == nodes.end())
+    return nullptr;
+  s.checkpoint.noteMet(it->second.get());
+  return it->second.get();
 }
 
 bool ObjectTable::known(PyObject *object) {
@@ -58,6 +61,7 @@ Node *ObjectTable::allocated(PyObject *object) {
     slot = std::make_unique<Node>();
     slot->object = Py_NewRef(object);
   }
+  s.checkpoint.noteMet(slot.get());
   return slot.get();
 }
 

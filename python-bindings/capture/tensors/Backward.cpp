@@ -35,6 +35,14 @@ bool EngineRun::refuseCall(const std::string &why) {
   return false;
 }
 
+bool EngineRun::refuseCheckpoint(const std::string &why) {
+  recording.endWhole(ReasonKind::Checkpoint,
+                     "backward: it calls a function under checkpoint again, "
+                     "and " +
+                         why);
+  return false;
+}
+
 bool EngineRun::take(PyObject *tensors, std::vector<at::Tensor> &out) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
     PyObject *item = PyTuple_GET_ITEM(tensors, i);
@@ -76,8 +84,9 @@ bool EngineRun::visit(const std::shared_ptr<autograd::Node> &shared) {
   // A part of the call that ends in front of it would save what its program
   // finds best, which those writes would reach or not.
   if (impl.earlier.checkpointed && impl.earlier.leaves.isOlder(*node))
-    return refuseCall("it calls a function under checkpoint again, and a leaf "
-                      "was written since");
+    return refuseCheckpoint("a leaf was written since");
+  if (const char *why = recording.checkpoint.whyNotAgain(node->sequence_nr()))
+    return refuseCheckpoint(why);
   if (impl.earlier.leaves.isUndermined(shared))
     return refuseCall("it goes through an operator that has saved a tensor "
                       "whose `.data` was written since");
@@ -346,6 +355,10 @@ PyObject *pyjit::capture::gradOf(Recording &recording, PyObject *object) {
 
 bool pyjit::capture::ranBackward(const Recording &recording) {
   return !recording.tensors->impl->freed.empty();
+}
+
+bool pyjit::capture::runsEngine(const Recording &recording) {
+  return recording.tensors->impl->engine != nullptr;
 }
 
 bool pyjit::capture::isLeaf(PyObject *object) {

@@ -51,6 +51,7 @@ private:
 
   bool refuse(const std::string &why);
   bool refuseCall(const std::string &why);
+  bool refuseCheckpoint(const std::string &why);
   bool take(PyObject *tensors, std::vector<at::Tensor> &out);
   bool walk();
   bool visit(const std::shared_ptr<torch::autograd::Node> &node);
@@ -72,6 +73,9 @@ private:
   std::vector<at::Tensor> leaves;
   std::unordered_set<torch::autograd::Node *> foreign;
 };
+
+/// Whether autograd's engine runs within the call.
+bool runsEngine(const Recording &recording);
 
 } // namespace pyjit::capture
 

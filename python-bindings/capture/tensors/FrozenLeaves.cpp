@@ -60,6 +60,7 @@ bool pyjit::capture::setRequiresGrad(Recording &recording, PyObject *object,
     return true;    // the guards know
   if (isWrapper(t)) // `grad` of its own argument
     return on && isDifferentiated(t);
+  recording.effects.changes.push_back(nullptr);
   bool isFrozen = impl.earlier.frozen.is(t);
   if (on && !isFrozen)
     return mayBecomeLeaf(recording, object);

@@ -103,6 +103,7 @@ bool pyjit::capture::setData(Recording &recording, PyObject *object,
   } else if (info->external || t.requires_grad()) {
     return false;
   }
+  recording.effects.changes.push_back(nullptr);
   // What has saved the tensor finds the new memory.
   impl.earlier.leaves.noteData(given);
   show(impl, t, source);

@@ -104,6 +104,7 @@ PyjitAttribute TensorOpArguments::argument(const c10::IValue &v) {
 
 void TensorOpArguments::add(const at::Tensor &t, TensorInfo *info,
                             PyjitValue value) {
+  impl.recording.checkpoint.noteRead(storageOf(t));
   operands.push_back(t);
   infos.push_back(info);
   values.push_back(value);

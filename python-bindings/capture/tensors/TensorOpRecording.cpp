@@ -471,6 +471,7 @@ void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
                        "operator " + overload +
                            ": it writes memory that a leaf of the call's own "
                            "shares");
+  recording.checkpoint.noteWrite(storage);
   writtenStorages.emplace(storage, overload);
   // Whatever shows this memory holds what was written.
   for (auto &entry : tensors) {
@@ -511,6 +512,7 @@ void pyjit::capture::recordOperator(TensorRecorder::Impl &impl,
 void TensorRecorder::Impl::recordShapeChange(OperatorCall call,
                                              const at::Tensor &t) {
   call.overload = factsOf(call.overload).shapeChange;
+  recording.checkpoint.noteWrite(storageOf(t));
   const TensorInfo *before = find(t);
   bool isOwn = before && (!before->isView || before->isReshaped);
   TensorInfo &info = bind(t, add(call, {t}));
