@@ -196,6 +196,7 @@ PyObject **fieldPlace(PyObject *object, PyObject *name) {
     return is("__name__")       ? &type->ht_name
            : is("__qualname__") ? &type->ht_qualname
            : is("__mro__")      ? &type->ht_type.tp_mro
+           : is("__bases__")    ? &type->ht_type.tp_bases
                                 : nullptr;
   }
   return nullptr;

@@ -298,6 +298,11 @@ static std::optional<Found> classAttribute(Recording &s, PyObject *object,
     return readField(s, s.objects.find(object), name, heap->ht_qualname);
   if (is(name, "__module__") || is(name, "__doc__"))
     return Found{Found::Value, s.attributes.typeLookup(type, name)};
+  // Tuples that CPython replaces where the bases of a class are set.
+  if (is(name, "__mro__"))
+    return readField(s, s.objects.find(object), name, type->tp_mro);
+  if (is(name, "__bases__"))
+    return readField(s, s.objects.find(object), name, type->tp_bases);
   return std::nullopt;
 }
 

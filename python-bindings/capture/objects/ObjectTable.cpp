@@ -5,6 +5,7 @@
 
 #include "Recording.h"
 #include "builtins/Natives.h"
+#include "objects/ObjectLayout.h"
 #include "tensors/Tensors.h"
 
 #include <cstring>
@@ -213,6 +214,10 @@ bool ObjectTable::shouldPin(PyObject *o) {
     return false;
   // What it holds is looked at behind graph breaks alone.
   if (!std::strcmp(type->tp_name, "collections.deque"))
+    return false;
+  // Nor do these hide state: a dict, items.
+  if (!std::strcmp(type->tp_name, "types.SimpleNamespace") ||
+      isStructSequence(o))
     return false;
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
     return std::strcmp(type->tp_name, "torch.Size") != 0 && !isByValue(o) &&
