@@ -444,6 +444,8 @@ class CompiledFunction:
 
     engine: Any
     eager_calls: int
+    __signature__: Any
+    """That of what is compiled."""
     modules: ModuleCalls | None
     """What modules in eager parts of calls go through; None: they run as in eager."""
     def __init__(self, target: Callable, miss: Callable, /) -> None: ...

@@ -56,17 +56,20 @@ def compile(
         options=options,
         name=name,
     )
+    decorator = functools.partial(
+        compile,
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        backend=backend,
+        mode=mode,
+        options=options,
+        disable=disable,
+        name=name,
+    )
     if model is None:
-        return functools.partial(
-            compile,
-            fullgraph=fullgraph,
-            dynamic=dynamic,
-            backend=backend,
-            mode=mode,
-            options=options,
-            disable=disable,
-            name=name,
-        )
+        return decorator
+    if isinstance(model, (staticmethod, classmethod)):
+        return type(model)(decorator(model.__func__))
     if not callable(model):
         raise TypeError(
             f"pyjit.compile: {type(model).__name__!r} object is not callable"

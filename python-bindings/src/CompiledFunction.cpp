@@ -619,7 +619,21 @@ PyMemberDef members[] = {
      "Calls answered by eager PyTorch."},
     {nullptr, 0, 0, 0, nullptr}};
 
+/// For those who do not follow `__wrapped__` (`inspect.getfullargspec`).
+PyObject *getSignature(PyObject *self, void *) {
+  PyObject *module = PyImport_ImportModule("inspect");
+  PyObject *result = module ? PyObject_CallMethod(module, "signature", "O",
+                                                  self_of(self)->target)
+                            : nullptr;
+  Py_XDECREF(module);
+  if (!result && PyErr_ExceptionMatches(PyExc_ValueError))
+    PyErr_SetString(PyExc_AttributeError, "__signature__");
+  return result;
+}
+
 PyGetSetDef getset[] = {
+    {"__signature__", getSignature, nullptr, "That of what is compiled.",
+     nullptr},
     {"specializations", getSpecializations, nullptr,
      "The specializations, most recently hit first.", nullptr},
     {"compared", getCompared, nullptr,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import inspect
 import pickle
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -230,3 +231,43 @@ def test_copies_of_modules_with_a_compiled_forward() -> None:
     assert not torch.allclose(model(X), made(X))
     average = torch.optim.swa_utils.AveragedModel(model)
     assert torch.allclose(average(X), model(X))
+
+
+class Decorated:
+    factor = 3
+
+    @pyjit.compile
+    @staticmethod
+    def plain(x: torch.Tensor, k: int = 2) -> torch.Tensor:
+        return x * k
+
+    @pyjit.compile
+    @classmethod
+    def of_class(cls, x: torch.Tensor) -> torch.Tensor:
+        return x * cls.factor
+
+    @classmethod
+    @pyjit.compile
+    def within(cls, x: torch.Tensor) -> torch.Tensor:
+        return x + cls.factor
+
+
+def test_decorators_of_methods() -> None:
+    class Other(Decorated):
+        factor = 5
+
+    for owner, factor in ((Decorated, 3), (Decorated(), 3), (Other, 5), (Other(), 5)):
+        for _ in range(2):
+            assert torch.equal(owner.plain(X), X * 2)
+            assert torch.equal(owner.of_class(X), X * factor)
+            assert torch.equal(owner.within(X), X + factor)
+
+
+def test_signatures() -> None:
+    def function(x: torch.Tensor, *rest: Any, k: int = 2) -> torch.Tensor:
+        return x * k
+
+    fast = pyjit.compile(function)
+    assert inspect.getfullargspec(fast) == inspect.getfullargspec(function)
+    assert inspect.signature(fast) == inspect.signature(function)
+    assert not hasattr(pyjit.compile(torch.ops.aten.sin.default), "nothing")
