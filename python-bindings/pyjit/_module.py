@@ -70,6 +70,10 @@ def _recompile(module: torch.nn.Module, settings: Any) -> torch.nn.Module:
     return compile_with(module, settings)
 
 
+def _end(self: Any) -> None:
+    """The module ends when it does itself, not when what is compiled of it does."""
+
+
 # The class of a compiled module.
 
 
@@ -118,6 +122,8 @@ def _compiled_class(cls: type) -> type:
         "_pyjit_compiled": True,
         "_pyjit_made": False,
     }
+    if hasattr(cls, "__del__"):
+        members["__del__"] = _end
     made = of.__new__(_metaclass(type(cls)), cls.__name__, (cls,), members)
     type.__setattr__(made, "_pyjit_made", True)
     _follow(made, cls)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import gc
 import inspect
 import pickle
 from collections.abc import Callable, Iterable
@@ -198,6 +199,24 @@ def test_copies_of_modules() -> None:
         assert pyjit.stats(made)["misses"] == 1
         made.training = False
         assert fast.training
+
+
+def test_end_of_a_module() -> None:
+    ended = []
+
+    class Ending(Plain):
+        def __del__(self) -> None:
+            ended.append(self.factor)
+
+    module = Ending()
+    fast = pyjit.compile(module)
+    fast(X)
+    del fast
+    gc.collect()
+    assert ended == []
+    del module
+    gc.collect()
+    assert ended == [2]
 
 
 @pyjit.compile
