@@ -157,6 +157,7 @@ def IfString : TableNode<2>;    // (IfString $argument, "text", a, b)
 def IfNumber : TableNode<2>;    // (IfNumber $argument, number, a, b)
 def IfDivisor : TableNode<2>;   // (IfDivisor $argument, a, b)
 def IfFloat : TableNode<2>;     // (IfFloat a, b)
+def IfWidened : TableNode<2>;   // (IfWidened a, b): where (Wide x) is wider than x
 def IfOnDevice : TableNode<2>;  // (IfOnDevice a, b)
 def IfNumberOnDevice : TableNode<2>; // (IfNumberOnDevice $argument, a, b): a number of the host
 def IfFloat16OnCPU : TableNode<2>; // (IfFloat16OnCPU a, b): float16, no device

@@ -329,10 +329,15 @@ foreach ov = ["dim", "dims"] in {
 }
 
 // Two passes, as exact as eager's Welford, which runs in double on the CPU. The
-// divisor is never negative.
+// divisor is never negative. A mean that was rounded is brought back between the
+// least and the largest element: equal numbers have no variance (`std == 0`).
 defvar squaresOverDim =
     (ReduceSum (Mul (Sub (Wide $self), $mean), (Sub (Wide $self), $mean)), $dim);
-defvar meanOverDim = (Div (ReduceSum (Wide $self), $dim), (Wide (Count $self, $dim)));
+defvar roundedMean = (Div (ReduceSum (Wide $self), $dim), (Wide (Count $self, $dim)));
+defvar meanOverDim =
+    (IfWidened roundedMean,
+               (Maximum (Minimum roundedMean, (ReduceMax $self, $dim)),
+                        (ReduceMin $self, $dim)));
 defvar varOverDim =
     (Let $mean, meanOverDim,
       (Div squaresOverDim,

@@ -262,6 +262,7 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::IfNumber:
   case TableOp::IfDivisor:
   case TableOp::IfFloat:
+  case TableOp::IfWidened:
   case TableOp::IfOnDevice:
   case TableOp::IfNumberOnDevice:
   case TableOp::IfFloat16OnCPU:
@@ -386,6 +387,10 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
   }
   case TableOp::IfFloat:
     return choose(isa<FloatType>(compute), expected);
+  case TableOp::IfWidened:
+    return choose(
+        !place.onDevice && isa<FloatType>(compute) && !compute.isF64(),
+        expected);
   case TableOp::IfOnDevice:
     return choose(place.onDevice, expected);
   case TableOp::IfNumberOnDevice: {

@@ -174,6 +174,7 @@ enum class TableOp : uint8_t {
   IfNumber,   ///< argument `index` is the number `number` ? child 0 : child 1
   IfDivisor,  ///< argument `index` is a number but not 0 ? child 0 : child 1
   IfFloat,    ///< the computation's type is a float type ? child 0 : child 1
+  IfWidened,  ///< Wide is wider than the computation ? child 0 : child 1
   IfOnDevice, ///< computed on a device ? child 0 : child 1
   IfNumberOnDevice, ///< on a device, and argument `index` a number or 0-dim
                     ///< tensor of the host ? child 0 : child 1
