@@ -388,9 +388,9 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
   case TableOp::IfFloat:
     return choose(isa<FloatType>(compute), expected);
   case TableOp::IfWidened:
-    return choose(
-        !place.onDevice && isa<FloatType>(compute) && !compute.isF64(),
-        expected);
+    return choose(!place.onDevice && isa<FloatType>(compute) &&
+                      !compute.isF64(),
+                  expected);
   case TableOp::IfOnDevice:
     return choose(place.onDevice, expected);
   case TableOp::IfNumberOnDevice: {

@@ -251,3 +251,35 @@ def test_attention_that_is_trained(mask: str | None, dropout: float) -> None:
     assert not stats["eager_calls"] and not stats["reasons"], stats
     # For the first size, for other batches, for other lengths; one row and one sequence by themselves.
     assert stats["misses"] <= 5, stats
+
+
+@pytest.mark.parametrize("mask", [None, "bool", "float", "causal"])
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("shared", ["head", "batch", "both"])
+def test_attention_of_shared_keys(mask: str | None, trained: bool, shared: str) -> None:
+    """One head of keys and values for all heads of queries (multi-query attention), or one batch for all."""
+    import pyjit
+
+    def attend(
+        x: torch.Tensor, k: torch.Tensor, m: torch.Tensor | None
+    ) -> torch.Tensor:
+        q = x.view(x.shape[0], x.shape[1], 2, 8).transpose(1, 2)
+        return F.scaled_dot_product_attention(q, k, k * 2, m, 0.0, mask == "causal")
+
+    fast = pyjit.compile(attend)
+    for b, n in BATCHES + LENGTHS + [(2, 33), (3, 4), (2, 5)]:
+        x, results = R(b, n, 16), []
+        keys = R(b if shared == "head" else 1, 2 if shared == "batch" else 1, n, 8)
+        m = masked(mask, x)
+        for call in (fast, attend):
+            leaf, other = (t.clone().requires_grad_(trained) for t in (x, keys))
+            y = call(leaf, other, m)
+            if trained:
+                y.square().sum().backward()
+            results.append((y.detach(), leaf.grad, other.grad))
+        for have, want in zip(*results, strict=True):
+            torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-5)
+            assert have is None or have.stride() == want.stride()
+    stats = pyjit.stats(fast)
+    assert not stats["eager_calls"] and not stats["reasons"], stats
+    assert stats["misses"] <= 5, stats

@@ -90,8 +90,13 @@ Shapes size_rules::attention(const SizeCall &c) {
       (!q->sizes[rank - 3].isConstant() || !k->sizes[rank - 3].isConstant() ||
        !v->sizes[rank - 3].isConstant()))
     return std::nullopt;
+  // One head that all share (Falcon) is broadcast, as a batch of one is.
+  auto isOne = [](const SizePolynomial &size) {
+    return size.getConstant() == 1;
+  };
   for (unsigned i = 0; i + 2 < rank; ++i)
     if (!(grouped && i + 3 == rank) &&
+        !(isOne(k->sizes[i]) && isOne(v->sizes[i])) &&
         (!c.facts.requireEqual(q->sizes[i], k->sizes[i]) ||
          !c.facts.requireEqual(q->sizes[i], v->sizes[i])))
       return std::nullopt;
