@@ -13,33 +13,15 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 
 namespace pyjit::ptx {
 
 namespace {
-
-/// Whether `value` can be computed in front of `place`, a place in its block.
-bool canMoveBefore(Value value, Operation *place) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place))
-    return true;
-  return isMemoryEffectFree(op) && op->getNumRegions() == 0 &&
-         llvm::all_of(op->getOperands(), [&](Value operand) {
-           return canMoveBefore(operand, place);
-         });
-}
-
-void moveBefore(Value value, Operation *place) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place))
-    return;
-  for (Value operand : op->getOperands())
-    moveBefore(operand, place);
-  op->moveBefore(place);
-}
 
 /// The load that gives `value` to `select` alone.
 LLVM::LoadOp loadFor(arith::SelectOp select, Value value) {
@@ -70,9 +52,10 @@ void selectAddress(arith::SelectOp select) {
   Operation *first = yes, *last = no;
   if (last->isBeforeInBlock(first))
     std::swap(first, last);
-  if (isWrittenBetween(first, last) || !canMoveBefore(condition, last))
+  IRRewriter rewriter(select.getContext());
+  if (isWrittenBetween(first, last) ||
+      failed(moveValueDefinitions(rewriter, condition, last)))
     return;
-  moveBefore(condition, last);
   OpBuilder b(last);
   Value address = LLVM::SelectOp::create(b, select.getLoc(), condition,
                                          yes.getAddr(), no.getAddr());
