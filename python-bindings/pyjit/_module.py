@@ -96,16 +96,10 @@ def _base_of(made: type) -> type:
 
 def _follow(made: type, cls: type) -> None:
     """``made`` becomes a subclass of ``cls``, and nothing else."""
-    for name, value in (*_names(cls).items(), ("__bases__", (cls,))):
-        type.__setattr__(made, name, value)
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        type.__setattr__(made, name, getattr(cls, name))
+    type.__setattr__(made, "__bases__", (cls,))
     _C.call_through(made)
-
-
-def _names(cls: type) -> dict[str, Any]:
-    return {
-        name: getattr(cls, name)
-        for name in ("__name__", "__qualname__", "__module__", "__doc__")
-    }
 
 
 def _compiled_class(cls: type) -> type:
@@ -118,7 +112,6 @@ def _compiled_class(cls: type) -> type:
         "__copy__": _copy,
         "__deepcopy__": _deepcopy,
         "__class__": property(_class_of, _set_class_of),
-        "__module__": cls.__module__,
         "_pyjit_compiled": True,
         "_pyjit_made": False,
     }

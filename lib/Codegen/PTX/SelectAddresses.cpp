@@ -56,12 +56,12 @@ void selectAddress(arith::SelectOp select) {
   if (isWrittenBetween(first, last) ||
       failed(moveValueDefinitions(rewriter, condition, last)))
     return;
-  OpBuilder b(last);
-  Value address = LLVM::SelectOp::create(b, select.getLoc(), condition,
+  rewriter.setInsertionPoint(last);
+  Value address = LLVM::SelectOp::create(rewriter, select.getLoc(), condition,
                                          yes.getAddr(), no.getAddr());
   unsigned aligned = std::min<unsigned>(yes.getAlignment().value_or(1),
                                         no.getAlignment().value_or(1));
-  auto load = LLVM::LoadOp::create(b, select.getLoc(), select.getType(),
+  auto load = LLVM::LoadOp::create(rewriter, select.getLoc(), select.getType(),
                                    address, aligned);
   load.setInvariant(yes.getInvariant() && no.getInvariant());
   select.replaceAllUsesWith(load.getResult());
