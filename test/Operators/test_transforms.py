@@ -109,17 +109,17 @@ def compare(op: Any, make: Callable[..., Any], what: str, back: bool = False) ->
     return hits
 
 
-hits: dict[str, int] = {}
+hits: dict[str, list[int]] = {}
 
 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
 def test_vjp(op: Any) -> None:
-    hits["vjp"] = hits.get("vjp", 0) + compare(op, pulled, "under vjp")
+    hits.setdefault("vjp", []).append(compare(op, pulled, "under vjp"))
 
 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
 def test_vmap(op: Any) -> None:
-    hits["vmap"] = hits.get("vmap", 0) + compare(op, mapped, "under vmap")
+    hits.setdefault("vmap", []).append(compare(op, mapped, "under vmap"))
 
 
 @pytest.mark.parametrize(
@@ -137,6 +137,6 @@ def test_gradients_through_vmap(op: Any) -> None:
 
 
 def test_most_hit() -> None:
-    """Graph breaks test nothing."""
-    for what, count in hits.items():
-        assert count > 100, (what, count)
+    """Graph breaks test nothing. (A part of the operators may be all that runs: a few say nothing.)"""
+    for what, counts in hits.items():
+        assert len(counts) < 8 or sum(counts) > len(counts) / 2, (what, counts)
