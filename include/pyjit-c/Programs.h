@@ -206,8 +206,9 @@ typedef enum PyjitGuardOp {
                              //   an object constant inside: identity)
   PYJIT_GUARD_LENGTH = 71,   // list, tuple, dict, set, frozenset, str, bytes a
                              //   has length imm (C size, no __len__ call)
-  PYJIT_GUARD_KEYS = 72,     // dict a's keys are the tuple constant b, in order
-  PYJIT_GUARD_SAME = 73,     // a is b
+  PYJIT_GUARD_KEYS = 72, // dict or set a's keys are the tuple constant b, in
+                         //   order
+  PYJIT_GUARD_SAME = 73, // a is b
   PYJIT_GUARD_DISTINCT = 74, // a is not b
   PYJIT_GUARD_TENSOR = 75,   // tensor a has metadata pools.tensors[imm]
                              //   (strided layout; type by TYPE_IS)

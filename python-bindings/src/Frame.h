@@ -6,6 +6,8 @@
 
 #include "Reference.h"
 
+#include "capture/tensors/CastBatch.h"
+
 #include "pyjit-rt/AutogradNode.h"
 #include "pyjit-rt/ScalarMath.h"
 
@@ -39,6 +41,7 @@ struct Frame {
   std::vector<at::Tensor> numberInputs;
   /// Casts of weights that autocast keeps, for the time of the call.
   std::vector<at::Tensor> keptCasts;
+  capture::CastBatch castBatch;
   /// Borrowed (see below); those that are not the guards' `freeInputs` stay
   /// from call to call while `boundEpoch` is the guards' epoch.
   std::vector<at::Tensor> inputs;
@@ -56,6 +59,12 @@ struct Frame {
   std::chrono::nanoseconds launchTime{0}; ///< where it is measured
   /// Somebody asks why a call was not answered, and holds its arguments, too.
   bool asked = false;
+
+  void dropCasts() {
+    for (at::Tensor &cast : keptCasts)
+      cast.reset();
+    castBatch = {};
+  }
 
   Frame() = default;
   Frame(const Frame &) = delete;

@@ -8,7 +8,6 @@
 #include "TorchState.h"
 
 #include "capture/tensors/AutocastCache.h"
-#include "capture/tensors/CastBatch.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -240,8 +239,11 @@ bool Guards::checkTensor(const TensorCheck &check) const {
   return impl && implMatches(*impl, *check.meta, autogradMetaOf(impl));
 }
 
-bool Guards::takeKeptCasts(Frame &frame) const {
-  capture::CastBatch batch(keptCasts.size());
+bool Guards::takeKeptCasts(Frame &frame, bool later) const {
+  using capture::CastBatch;
+  CastBatch &batch = frame.castBatch;
+  batch = CastBatch(keptCasts.size(),
+                    later ? CastBatch::Keep::Later : CastBatch::Keep::AtOnce);
   for (const PyjitInst &inst : keptCasts)
     batch.add(THPVariable_Unpack(frame.registers[inst.a]),
               at::ScalarType(program->pools.tensors[inst.imm].dtype));

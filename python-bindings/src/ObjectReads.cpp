@@ -289,7 +289,22 @@ Py_ssize_t lengthOf(PyObject *object) {
   return -1;
 }
 
+/// The elements of a set, in the order of walking over it.
+static bool elementsAre(PyObject *set, PyObject *elements) {
+  if (PySet_GET_SIZE(set) != PyTuple_GET_SIZE(elements))
+    return false;
+  Py_ssize_t position = 0, index = 0;
+  PyObject *element;
+  Py_hash_t hash;
+  while (pyjitNextOfSet(set, &position, &element, &hash))
+    if (!sameConstant(element, PyTuple_GET_ITEM(elements, index++)))
+      return false;
+  return true;
+}
+
 bool keysAre(PyObject *dict, PyObject *keys) {
+  if (PyAnySet_Check(dict))
+    return elementsAre(dict, keys);
   if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys))
     return false;
   Py_ssize_t position = 0, index = 0;

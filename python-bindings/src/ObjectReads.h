@@ -45,7 +45,8 @@ PyObject **fieldPlace(PyObject *object, PyObject *name);
 PyObject *closureCell(PyObject *function, Py_ssize_t index);
 /// C size of a builtin container, or -1.
 Py_ssize_t lengthOf(PyObject *object);
-/// Whether a dict's keys are exactly those of `keys` (a tuple), in order.
+/// Whether a dict's keys, or a set's elements, are exactly those of `keys` (a
+/// tuple), in the order of walking.
 bool keysAre(PyObject *dict, PyObject *keys);
 
 } // namespace pyjit::python

@@ -173,7 +173,8 @@ PyObject *Specialization::inputsOf(PyObject *const *args, Py_ssize_t nargs,
   std::unique_ptr<Frame> frame = takeFrame();
   PyObject *found = nullptr;
   if (!guards->check(*frame, args, nargs) ||
-      (guards->hasKeptCasts() && !guards->takeKeptCasts(*frame)))
+      (guards->hasKeptCasts() &&
+       !guards->takeKeptCasts(*frame, /*later=*/true)))
     found = Py_NewRef(Py_None);
   else
     found = PyTuple_New(numInputs());
@@ -195,8 +196,7 @@ PyObject *Specialization::inputsOf(PyObject *const *args, Py_ssize_t nargs,
     else
       PyTuple_SET_ITEM(found, i, input);
   }
-  for (at::Tensor &cast : frame->keptCasts)
-    cast.reset();
+  frame->dropCasts();
   giveFrame(std::move(frame));
   return found;
 }
@@ -239,12 +239,14 @@ Specialization::Outcome Specialization::call(PyObject *const *args,
       guards->check(*frame, args, nargs)) {
     if (isEagers(args, nargs) || (backward && showsSavedTensors()))
       outcome = Outcome::Eager;
-    else if (!guards->hasKeptCasts() || guards->takeKeptCasts(*frame))
+    // A launch that does not answer leaves no casts: eager's call may not need
+    // them, and would cast a weight later that somebody writes meanwhile.
+    else if (!guards->hasKeptCasts() ||
+             guards->takeKeptCasts(*frame, launch->mayNotAnswer()))
       outcome = answer(*frame, result);
   }
   if (guards->hasKeptCasts())
-    for (at::Tensor &cast : frame->keptCasts)
-      cast.reset();
+    frame->dropCasts();
   if (measuring && outcome == Outcome::Hit)
     noteHostTime(std::chrono::steady_clock::now() - start - frame->launchTime);
   giveFrame(std::move(frame));
@@ -299,6 +301,7 @@ Specialization::Outcome Specialization::answer(Frame &frame,
     mode.emplace(inference);
   Outcome outcome = launchGraph(frame);
   if (outcome == Outcome::Hit) {
+    frame.castBatch.keep();
     *result =
         mock->run(frame.registers, frame.numbers, frame.outputs, frame.views);
     outcome = *result && (!backward || saveOutputs(frame)) ? Outcome::Hit

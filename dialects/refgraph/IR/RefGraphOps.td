@@ -339,6 +339,8 @@ def RefGraph_UnhookedOp : RefGraph_Op<"unhooked"> {
 def RefGraph_KeysOp : RefGraph_Op<"keys"> {
   let summary = "a dict's keys, in order";
   let description = [{
+    Or a set's elements, in the order of walking over it.
+
     ```mlir
     refgraph.keys %d are ["a", 3, object 9] : !refgraph.obj<"dict">
     ```

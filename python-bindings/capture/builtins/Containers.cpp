@@ -4,6 +4,7 @@
 #include "Recording.h"
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
+#include "objects/SetOrder.h"
 #include "tensors/Tensors.h"
 
 #include <algorithm>
@@ -56,6 +57,23 @@ void Containers::readAll(PyObject *o) {
                  "walking a set from before the call: its order is not known");
   s.end(ReasonKind::EarlierObject,
         "reading a " + typeName(o) + " from before the call");
+}
+
+/// What C code makes of a set (`a | b`) lies as its table does, which may be
+/// another one though it is walked over in one order.
+ResultKind Containers::walk(PyObject *o) {
+  Node *node = isValue(o) ? nullptr : s.objects.find(o);
+  if (!node || !node->external || node->owned || !PyAnySet_CheckExact(o) ||
+      (node->pinned && PyFrozenSet_CheckExact(o)))
+    return iterate(o);
+  std::vector<PyObject *> elements = walkOver(o);
+  if (!std::all_of(elements.begin(), elements.end(), isValue))
+    return iterate(o);
+  PyObject *list = PySequence_List(o);
+  s.reads.keys(node, list);
+  s.objects.keep(list);
+  Py_DECREF(list);
+  return ResultKind::Fresh;
 }
 
 /// `sequence[start:stop]`: the elements beside it say nothing.

@@ -20,6 +20,9 @@ public:
   ResultKind subscript(PyObject *object, PyObject *key);
   void storeSubscript(PyObject *object, PyObject *key, PyObject *value);
   ResultKind iterate(PyObject *object);
+  /// `iterate` for what goes from element to element and asks nothing else: the
+  /// order of a set of values from before the call is checked by each call.
+  ResultKind walk(PyObject *o);
   ResultKind next(PyObject *iterator);
   void contains(PyObject *container, PyObject *item);
   /// Reads every element (and key) of an external container.

@@ -233,6 +233,8 @@ ResultKind Containers::iterate(PyObject *o) {
             "walking a set of tensors: its order follows their addresses");
     return ResultKind::Fresh;
   }
+  if (PyRange_Check(o))
+    return ResultKind::Fresh;
   if (!std::strcmp(Py_TYPE(o)->tp_name, "collections.deque")) {
     if (s.objects.isExternal(o))
       s.end(ReasonKind::EarlierObject, "a deque from before the call");
@@ -291,7 +293,8 @@ void Containers::contains(PyObject *container, PyObject *item) {
     hashInto(container, item);
     return setItem(container, item);
   }
-  if (PyList_Check(container) || PyTuple_Check(container)) {
+  if (PyList_Check(container) || PyTuple_Check(container) ||
+      PyRange_Check(container)) {
     // Identity comes first: `tensor in [tensor]` never compares it.
     readDeep(item);
     return readDeep(container);

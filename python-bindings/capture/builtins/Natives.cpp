@@ -94,7 +94,7 @@ ResultKind pyjit::capture::nativePure(Recording &s, const Call &call) {
 
 ResultKind pyjit::capture::nativeShallow(Recording &s, const Call &call) {
   for (PyObject *arg : call.args)
-    s.containers.iterate(arg);
+    s.containers.walk(arg);
   return ResultKind::FreshTuples;
 }
 
@@ -261,7 +261,7 @@ static ResultKind nativeCallable(Recording &s, const Call &c) {
 static ResultKind nativeIter(Recording &s, const Call &c) {
   if (c.args.size() != 1)
     return s.calls.unknownNative(c);
-  return s.containers.iterate(c.args[0]);
+  return s.containers.walk(c.args[0]);
 }
 
 static ResultKind nativeNext(Recording &s, const Call &c) {

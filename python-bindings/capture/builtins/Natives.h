@@ -118,7 +118,7 @@ bool partialParts(Recording &recording, PyObject *partial, Call &out,
                   const Call &call);
 /// numpy's scalars: numbers that never change.
 bool isNumpyNumber(PyObject *object);
-/// Those, and Torch's devices: told apart by their contents alone.
+/// Those, ranges, and Torch's devices: told apart by their contents alone.
 bool isByValue(PyObject *object);
 bool isNumpyNumberType(PyTypeObject *type);
 /// An element-wise function of numpy's, given numbers alone.

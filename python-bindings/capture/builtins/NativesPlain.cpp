@@ -46,7 +46,7 @@ bool pyjit::capture::isNumpyNumber(PyObject *object) {
 }
 
 bool pyjit::capture::isByValue(PyObject *object) {
-  return isNumpyNumber(object) ||
+  return isNumpyNumber(object) || PyRange_Check(object) ||
          !std::strcmp(Py_TYPE(object)->tp_name, "torch.device");
 }
 

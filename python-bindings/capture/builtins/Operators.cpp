@@ -43,6 +43,8 @@ void Operators::lengthOf(PyObject *o) {
       s.reads.length(node, PySet_GET_SIZE(o));
     return;
   }
+  if (PyRange_Check(o))
+    return;
   if ((isView(o) || !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque")) &&
       !node->external)
     return;

@@ -239,7 +239,7 @@ ResultKind matchClass(const Op &o) {
   return ResultKind::Fresh;
 }
 
-ResultKind iterate(const Op &o) { return o.s.containers.iterate(o.peek(1)); }
+ResultKind iterate(const Op &o) { return o.s.containers.walk(o.peek(1)); }
 ResultKind nextOf(const Op &o) {
   o.s.now.movesYields = PyGen_CheckExact(o.peek(1));
   return o.s.containers.next(o.peek(1));
@@ -341,7 +341,7 @@ ResultKind listExtend(const Op &o) {
   // Items, zips and the like make a tuple for each step.
   PyObject *from = o.peek(1);
   ownBegun(o, o.in.arg + 1);
-  o.s.containers.iterate(from);
+  o.s.containers.walk(from);
   o.s.now.movesYields = PyGen_CheckExact(from);
   bool makesTuples = !PyList_Check(from) && !PyTuple_Check(from);
   return makesTuples && o.in.arg == 1 ? ResultKind::FreshTuples

@@ -127,6 +127,11 @@ void ExternalReads::readParts(PyObject *object, PyjitValue value) {
   };
   if (number)
     return part("item");
+  if (PyRange_Check(object)) {
+    part("start");
+    part("stop");
+    return part("step");
+  }
   part("type");
   part("index");
 }

@@ -283,8 +283,9 @@ PyjitAttribute ObjectTable::constant(PyObject *o) {
   Node *node = find(o);
   if (!node && isProcessConstant(o))
     node = pin(o);
-  // Equal ones are one key, whichever of them the dict holds.
-  if (node && isByValue(o))
+  // Equal ones are one key, whichever of them the dict holds. (Of two equal
+  // ranges without elements each has its own bounds.)
+  if (node && isByValue(o) && !PyRange_Check(o))
     return pyjitAttributeObject(context, addEqual(o));
   if (!node || !node->external) {
     s.end(ReasonKind::UnusualObject, "a key of type " + typeName(o));

@@ -86,6 +86,9 @@ public:
   std::string name() const override { return "PyjitCastsBackward"; }
 };
 
+/// Autocast keeps what its cast returns: where it raises, nothing has happened.
+struct NotKept final : std::exception {};
+
 /// The batch that what the thread casts goes to.
 thread_local CastBatch *current = nullptr;
 
@@ -112,15 +115,22 @@ struct CastBatch::Kernel {
                          std::optional<bool> pinned, bool nonBlocking,
                          std::optional<at::MemoryFormat> format) {
     c10::impl::ExcludeDispatchKeyGuard behind(kInFront);
-    if (CastBatch *batch = current) {
-      Wanted &cast = batch->wanted[batch->asked];
-      if (!std::exchange(batch->hasMade, true))
-        batch->makeFrom(batch->asked);
-      if (cast.made.defined() && cast.weight.is_same(weight))
-        return batch->handOver(cast);
+    CastBatch *batch = current;
+    Wanted *cast = batch ? &batch->wanted[batch->asked] : nullptr;
+    if (!cast || !cast->weight.is_same(weight))
+      return at::_to_copy(weight, type, layout, device, pinned, nonBlocking,
+                          format);
+    if (!std::exchange(batch->hasMade, true))
+      batch->makeFrom(batch->asked);
+    if (!cast->made.defined()) {
+      cast->made = at::_to_copy(weight, type, layout, device, pinned,
+                                nonBlocking, format);
+      cast->isWhole = true;
     }
-    return at::_to_copy(weight, type, layout, device, pinned, nonBlocking,
-                        format);
+    batch->finish(*cast);
+    if (!batch->handsOver)
+      throw NotKept();
+    return std::move(cast->made);
   }
 
   static void install() {
@@ -158,13 +168,14 @@ void CastBatch::makeFrom(size_t first) {
 }
 
 /// The node has an edge to the weight from now on.
-at::Tensor CastBatch::handOver(Wanted &cast) {
+void CastBatch::finish(Wanted &cast) {
+  if (std::exchange(cast.isWhole, true))
+    return;
   node->add_next_edge(autograd::impl::gradient_edge(cast.weight));
   autograd::set_history(cast.made, node);
-  return std::move(cast.made);
 }
 
-at::Tensor CastBatch::take(size_t i) {
+at::Tensor CastBatch::ask(size_t i) {
   Kernel::install();
   asked = i;
   BeInFront guard;
@@ -172,6 +183,18 @@ at::Tensor CastBatch::take(size_t i) {
   at::Tensor cast = keptCast(wanted[i].weight, wanted[i].type);
   current = nullptr;
   return cast;
+}
+
+at::Tensor CastBatch::take(size_t i) {
+  at::Tensor kept = ask(i);
+  return kept.defined() || !wanted[i].isWhole ? kept : wanted[i].made;
+}
+
+void CastBatch::keep() {
+  handsOver = true;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i].isWhole && wanted[i].made.defined())
+      ask(i);
 }
 
 bool pyjit::capture::isCastOf(const at::Tensor &cast,

@@ -22,7 +22,12 @@ namespace pyjit::capture {
 /// that autocast has not kept yet is made together with those behind it.
 class CastBatch {
 public:
-  explicit CastBatch(size_t count) { wanted.reserve(count); }
+  enum class Keep { AtOnce, Later };
+
+  CastBatch() = default;
+  CastBatch(size_t count, Keep keep) : handsOver(keep == Keep::AtOnce) {
+    wanted.reserve(count);
+  }
 
   void add(const at::Tensor &weight, at::ScalarType type) {
     wanted.push_back({weight, type, {}});
@@ -31,21 +36,27 @@ public:
   /// The cast of weight `i`; they are asked for in order. Undefined where
   /// eager's would raise.
   at::Tensor take(size_t i);
+  /// Lets autocast keep what was made, if that was to be later: nobody has seen
+  /// these casts but who has taken them, and eager would have made them by now.
+  void keep();
 
 private:
   struct Kernel;
   struct Wanted {
     at::Tensor weight;
     at::ScalarType type;
-    at::Tensor made; ///< filled, and not yet autocast's
+    at::Tensor made;      ///< filled, and not yet autocast's
+    bool isWhole = false; ///< `made` has its history
   };
 
+  at::Tensor ask(size_t i);
   void makeFrom(size_t first);
-  at::Tensor handOver(Wanted &cast);
+  void finish(Wanted &cast);
 
   std::vector<Wanted> wanted;
   size_t asked = 0; ///< place of what is asked for now
   bool hasMade = false;
+  bool handsOver = true;
   std::shared_ptr<torch::autograd::Node> node; ///< of those that were made
 };
 
