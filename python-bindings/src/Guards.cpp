@@ -239,11 +239,9 @@ bool Guards::checkTensor(const TensorCheck &check) const {
   return impl && implMatches(*impl, *check.meta, autogradMetaOf(impl));
 }
 
-bool Guards::takeKeptCasts(Frame &frame, bool later) const {
-  using capture::CastBatch;
-  CastBatch &batch = frame.castBatch;
-  batch = CastBatch(keptCasts.size(),
-                    later ? CastBatch::Keep::Later : CastBatch::Keep::AtOnce);
+bool Guards::takeKeptCasts(Frame &frame) const {
+  capture::CastBatch &batch = frame.castBatch;
+  batch = capture::CastBatch(keptCasts.size());
   for (const PyjitInst &inst : keptCasts)
     batch.add(THPVariable_Unpack(frame.registers[inst.a]),
               at::ScalarType(program->pools.tensors[inst.imm].dtype));

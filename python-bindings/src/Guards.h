@@ -62,8 +62,8 @@ public:
   c10::TensorImpl *numberInput(Frame &frame, uint32_t i) const;
   /// After a successful check: the casts of weights that autocast keeps, made
   /// now where there are none. False, and a miss, where one is not as recorded.
-  /// `later`: autocast is given what was made by `frame.castBatch.keep()`.
-  bool takeKeptCasts(Frame &frame, bool later) const;
+  /// Once the call is answered, `frame.castBatch` has autocast keep them.
+  bool takeKeptCasts(Frame &frame) const;
   bool hasKeptCasts() const { return !keptCasts.empty(); }
   /// Whether input `i` is one of these.
   bool isKeptCast(uint32_t i) const {

@@ -173,8 +173,7 @@ PyObject *Specialization::inputsOf(PyObject *const *args, Py_ssize_t nargs,
   std::unique_ptr<Frame> frame = takeFrame();
   PyObject *found = nullptr;
   if (!guards->check(*frame, args, nargs) ||
-      (guards->hasKeptCasts() &&
-       !guards->takeKeptCasts(*frame, /*later=*/true)))
+      (guards->hasKeptCasts() && !guards->takeKeptCasts(*frame)))
     found = Py_NewRef(Py_None);
   else
     found = PyTuple_New(numInputs());
@@ -239,10 +238,7 @@ Specialization::Outcome Specialization::call(PyObject *const *args,
       guards->check(*frame, args, nargs)) {
     if (isEagers(args, nargs) || (backward && showsSavedTensors()))
       outcome = Outcome::Eager;
-    // A launch that does not answer leaves no casts: eager's call may not need
-    // them, and would cast a weight later that somebody writes meanwhile.
-    else if (!guards->hasKeptCasts() ||
-             guards->takeKeptCasts(*frame, launch->mayNotAnswer()))
+    else if (!guards->hasKeptCasts() || guards->takeKeptCasts(*frame))
       outcome = answer(*frame, result);
   }
   if (guards->hasKeptCasts())

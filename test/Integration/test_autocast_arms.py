@@ -61,9 +61,9 @@ class Raised(Arms):
 def story(m: Arms, f: Callable[[torch.Tensor], Any], seed: int) -> list[Any]:
     draw = random.Random(seed)
     seen: list[Any] = []
-    for _ in range(6):
+    for _ in range(60):
         with region():
-            for _ in range(draw.randint(2, 7)):
+            for _ in range(draw.randint(2, 5)):
                 layer = draw.choice([m.front, m.a, m.b])
                 x = whole(3, 4, seed=draw.randrange(100))
                 if (event := draw.random()) < 0.25:
@@ -85,13 +85,13 @@ def story(m: Arms, f: Callable[[torch.Tensor], Any], seed: int) -> list[Any]:
 @pytest.mark.parametrize("kind", (Arms, Behind, Mask, Raised), ids=lambda t: t.__name__)
 def test_arms(kind: type[Arms], grad: bool) -> None:
     hits = 0
-    for seed in range(8):
+    for seed in range(4):
         told = []
         for compile in (lambda f: f, pyjit.compile):
             m = kind()
             f = compile(m)
             with torch.set_grad_enabled(grad):
-                told.append([story(m, f, n) for n in (seed, seed + 1000)])
+                told.append(story(m, f, seed))
         torch.testing.assert_close(
             told[1], told[0], rtol=0, atol=0, msg=lambda m, s=seed: f"seed {s}: {m}"
         )

@@ -86,8 +86,12 @@ public:
   std::string name() const override { return "PyjitCastsBackward"; }
 };
 
-/// Autocast keeps what its cast returns: where it raises, nothing has happened.
-struct NotKept final : std::exception {};
+/// What autocast keeps a cast of in a weight's place.
+const at::Tensor &standIn() {
+  static const at::Tensor *tensor =
+      new at::Tensor(at::empty({}).requires_grad_());
+  return *tensor;
+}
 
 /// The batch that what the thread casts goes to.
 thread_local CastBatch *current = nullptr;
@@ -128,9 +132,12 @@ struct CastBatch::Kernel {
       cast->isWhole = true;
     }
     batch->finish(*cast);
-    if (!batch->handsOver)
-      throw NotKept();
-    return std::move(cast->made);
+    if (batch->isKeeping)
+      return std::move(cast->made);
+    // Autocast has been given a reference, and looks through it once more when
+    // it enters the cast. (If it did not, it would keep the cast at once.)
+    batch->asking = standIn();
+    return cast->made;
   }
 
   static void install() {
@@ -175,26 +182,23 @@ void CastBatch::finish(Wanted &cast) {
   autograd::set_history(cast.made, node);
 }
 
-at::Tensor CastBatch::ask(size_t i) {
+at::Tensor CastBatch::take(size_t i) {
   Kernel::install();
   asked = i;
+  asking = wanted[i].weight;
   BeInFront guard;
   current = this;
-  at::Tensor cast = keptCast(wanted[i].weight, wanted[i].type);
+  at::Tensor cast = keptCast(asking, wanted[i].type);
   current = nullptr;
+  asking.reset();
   return cast;
 }
 
-at::Tensor CastBatch::take(size_t i) {
-  at::Tensor kept = ask(i);
-  return kept.defined() || !wanted[i].isWhole ? kept : wanted[i].made;
-}
-
 void CastBatch::keep() {
-  handsOver = true;
+  isKeeping = true;
   for (size_t i = 0; i < wanted.size(); ++i)
     if (wanted[i].isWhole && wanted[i].made.defined())
-      ask(i);
+      take(i);
 }
 
 bool pyjit::capture::isCastOf(const at::Tensor &cast,

@@ -20,14 +20,13 @@ namespace pyjit::capture {
 
 /// Asks for the casts of some weights as `keptCast` does. The first of them
 /// that autocast has not kept yet is made together with those behind it.
+/// Autocast itself is given them by `keep`: eager's call, which answers where
+/// ours does not, may not come to them, and casts a weight later that somebody
+/// writes meanwhile.
 class CastBatch {
 public:
-  enum class Keep { AtOnce, Later };
-
   CastBatch() = default;
-  CastBatch(size_t count, Keep keep) : handsOver(keep == Keep::AtOnce) {
-    wanted.reserve(count);
-  }
+  explicit CastBatch(size_t count) { wanted.reserve(count); }
 
   void add(const at::Tensor &weight, at::ScalarType type) {
     wanted.push_back({weight, type, {}});
@@ -36,8 +35,7 @@ public:
   /// The cast of weight `i`; they are asked for in order. Undefined where
   /// eager's would raise.
   at::Tensor take(size_t i);
-  /// Lets autocast keep what was made, if that was to be later: nobody has seen
-  /// these casts but who has taken them, and eager would have made them by now.
+  /// Lets autocast keep what was made.
   void keep();
 
 private:
@@ -49,14 +47,14 @@ private:
     bool isWhole = false; ///< `made` has its history
   };
 
-  at::Tensor ask(size_t i);
   void makeFrom(size_t first);
   void finish(Wanted &cast);
 
   std::vector<Wanted> wanted;
-  size_t asked = 0; ///< place of what is asked for now
+  size_t asked = 0;  ///< place of what is asked for now
+  at::Tensor asking; ///< its weight, until it is known not to be kept
   bool hasMade = false;
-  bool handsOver = true;
+  bool isKeeping = false;
   std::shared_ptr<torch::autograd::Node> node; ///< of those that were made
 };
 
