@@ -37,6 +37,40 @@ ResultKind pyjit::capture::callWeakReference(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+/// A tuple, or a tensor's shape: equal to each other, and hashed alike, where
+/// their elements are.
+static bool isTupleOrShape(PyObject *o) {
+  return PyTuple_CheckExact(o) ||
+         !std::strcmp(Py_TYPE(o)->tp_name, "torch.Size");
+}
+
+static bool isSameKey(PyObject *a, PyObject *b) {
+  if (a == b)
+    return true;
+  if (isTupleOrShape(a) && isTupleOrShape(b)) {
+    bool same = PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(b);
+    for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(a); ++i)
+      same = isSameKey(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i));
+    return same;
+  }
+  int equal = Py_TYPE(a) == Py_TYPE(b) && isValue(a)
+                  ? PyObject_RichCompareBool(a, b, Py_EQ)
+                  : 0;
+  PyErr_Clear();
+  return equal == 1;
+}
+
+/// The same with tuples for shapes, which constants of the trace are none of; a
+/// new reference.
+static PyObject *withoutShapes(PyObject *key) {
+  if (!isTupleOrShape(key))
+    return Py_NewRef(key);
+  PyObject *plain = PyTuple_New(PyTuple_GET_SIZE(key));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+    PyTuple_SET_ITEM(plain, i, withoutShapes(PyTuple_GET_ITEM(key, i)));
+  return plain;
+}
+
 /// The dict's key for these arguments, or null: the one argument itself, or a
 /// tuple of the positional ones and, behind a mark, names and values. `typed`:
 /// then the types of all of them.
@@ -44,17 +78,8 @@ static PyObject *cacheKey(PyObject *cache, const Call &c, bool typed) {
   PyObject *key, *value;
   Py_ssize_t position = 0;
   size_t positional = c.positional(), named = c.args.size() - positional;
-  auto same = [](PyObject *a, PyObject *b) {
-    if (a == b)
-      return true;
-    int equal = Py_TYPE(a) == Py_TYPE(b) && isValue(a)
-                    ? PyObject_RichCompareBool(a, b, Py_EQ)
-                    : 0;
-    PyErr_Clear();
-    return equal == 1;
-  };
   while (PyDict_Next(cache, &position, &key, &value)) {
-    if (named == 0 && positional == 1 && !typed && same(key, c.args[0]))
+    if (named == 0 && positional == 1 && !typed && isSameKey(key, c.args[0]))
       return key;
     size_t plain = positional + (named ? 1 + 2 * named : 0);
     size_t length = plain + (typed ? c.args.size() : 0);
@@ -62,12 +87,13 @@ static PyObject *cacheKey(PyObject *cache, const Call &c, bool typed) {
       continue;
     bool equal = true;
     for (size_t i = 0; i < positional; ++i)
-      equal = equal && same(PyTuple_GET_ITEM(key, i), c.args[i]);
+      equal = equal && isSameKey(PyTuple_GET_ITEM(key, i), c.args[i]);
     for (size_t i = 0; i < named; ++i) {
       size_t at = positional + 1 + 2 * i;
       equal = equal &&
-              same(PyTuple_GET_ITEM(key, at), PyTuple_GET_ITEM(c.kwnames, i)) &&
-              same(PyTuple_GET_ITEM(key, at + 1), c.args[positional + i]);
+              isSameKey(PyTuple_GET_ITEM(key, at),
+                        PyTuple_GET_ITEM(c.kwnames, i)) &&
+              isSameKey(PyTuple_GET_ITEM(key, at + 1), c.args[positional + i]);
     }
     if (equal && named &&
         Py_TYPE(PyTuple_GET_ITEM(key, positional)) != &PyBaseObject_Type)
@@ -93,6 +119,33 @@ static bool isKnownByAddress(Recording &s, PyObject *object) {
   return type->tp_hash == PyBaseObject_Type.tp_hash &&
          (!type->tp_richcompare ||
           type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
+}
+
+/// Values, objects that are hashed by their address, and tuples of such: known
+/// without calling anything of the user's.
+static bool isPlainKey(Recording &s, PyObject *object) {
+  if (isValue(object))
+    return true;
+  if (!isTupleOrShape(object)) {
+    bool known = isKnownByAddress(s, object);
+    if (known)
+      s.objects.pin(object);
+    return known;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+    if (!isPlainKey(s, PyTuple_GET_ITEM(object, i)))
+      return false;
+  return true;
+}
+
+static void pinObjects(Recording &s, PyObject *key) {
+  if (!isTupleOrShape(key)) {
+    if (!isValue(key))
+      s.objects.pin(key);
+    return;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+    pinObjects(s, PyTuple_GET_ITEM(key, i));
 }
 
 /// `Union[...]` and the like: what `typing` keeps depends on nothing but the
@@ -138,16 +191,15 @@ ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
   }
   for (PyObject *arg : c.args)
     s.scalars.specializeDeep(arg);
-  // Values, and objects that are hashed by their address: known without calling
-  // anything of the user's.
-  for (PyObject *arg : c.args)
-    if (!isValue(arg) && !isKnownByAddress(s, arg)) {
+  for (PyObject *arg : c.args) {
+    if (isTupleOrShape(arg))
+      s.containers.readDeep(arg);
+    if (s.ended() || !isPlainKey(s, arg)) {
       s.end(ReasonKind::NativeFunction,
             "a cached function given a " + typeName(arg));
       return ResultKind::Known;
-    } else if (!isValue(arg)) {
-      s.objects.pin(arg);
     }
+  }
   PyObject *cache = pyjitCache(c.callable);
   PyObject *key = cacheKey(cache, c, pyjitCacheTyped(c.callable));
   if (!key) {
@@ -155,10 +207,7 @@ ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
               "the first call of a cached function with these arguments");
     return ResultKind::Known;
   }
-  if (PyTuple_CheckExact(key))
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
-      if (PyObject *part = PyTuple_GET_ITEM(key, i); !isValue(part))
-        s.objects.pin(part);
+  pinObjects(s, key);
   static PyObject *cacheName = PyUnicode_InternFromString("cache");
   static PyObject *resultName = PyUnicode_InternFromString("result");
   s.reads.read(node, Select::Field, cacheName, cache);
@@ -168,7 +217,9 @@ ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
     s.end(ReasonKind::NativeFunction, "a cached function");
     return ResultKind::Known;
   }
+  key = withoutShapes(key);
   s.objects.keep(key);
+  Py_DECREF(key);
   s.reads.read(dict, Select::Item, key, value);
   if (PyObject *result = pyjitCacheLink(value))
     s.reads.read(s.objects.find(value), Select::Field, resultName, result);
