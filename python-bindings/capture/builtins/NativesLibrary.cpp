@@ -44,6 +44,10 @@ static bool isTupleOrShape(PyObject *o) {
          !std::strcmp(Py_TYPE(o)->tp_name, "torch.Size");
 }
 
+static bool isDevice(PyObject *o) {
+  return !std::strcmp(Py_TYPE(o)->tp_name, "torch.device");
+}
+
 static bool isSameKey(PyObject *a, PyObject *b) {
   if (a == b)
     return true;
@@ -53,7 +57,7 @@ static bool isSameKey(PyObject *a, PyObject *b) {
       same = isSameKey(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i));
     return same;
   }
-  int equal = Py_TYPE(a) == Py_TYPE(b) && isValue(a)
+  int equal = Py_TYPE(a) == Py_TYPE(b) && (isValue(a) || isDevice(a))
                   ? PyObject_RichCompareBool(a, b, Py_EQ)
                   : 0;
   PyErr_Clear();
@@ -71,16 +75,22 @@ static PyObject *withoutShapes(PyObject *key) {
   return plain;
 }
 
-/// The dict's key for these arguments, or null: the one argument itself, or a
-/// tuple of the positional ones and, behind a mark, names and values. `typed`:
-/// then the types of all of them.
+/// The dict's key for these arguments, or null: the one argument itself if it
+/// is an int or a text, or a tuple of the positional ones and, behind a mark,
+/// names and values. `typed`: then the types of all of them.
 static PyObject *cacheKey(PyObject *cache, const Call &c, bool typed) {
   PyObject *key, *value;
   Py_ssize_t position = 0;
   size_t positional = c.positional(), named = c.args.size() - positional;
+  bool itself =
+      named == 0 && positional == 1 && !typed &&
+      (PyLong_CheckExact(c.args[0]) || PyUnicode_CheckExact(c.args[0]));
   while (PyDict_Next(cache, &position, &key, &value)) {
-    if (named == 0 && positional == 1 && !typed && isSameKey(key, c.args[0]))
-      return key;
+    if (itself) {
+      if (isSameKey(key, c.args[0]))
+        return key;
+      continue;
+    }
     size_t plain = positional + (named ? 1 + 2 * named : 0);
     size_t length = plain + (typed ? c.args.size() : 0);
     if (!PyTuple_CheckExact(key) || size_t(PyTuple_GET_SIZE(key)) != length)
@@ -121,10 +131,10 @@ static bool isKnownByAddress(Recording &s, PyObject *object) {
           type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
 }
 
-/// Values, objects that are hashed by their address, and tuples of such: known
-/// without calling anything of the user's.
+/// Values, devices, objects that are hashed by their address, and tuples of
+/// such: known without calling anything of the user's.
 static bool isPlainKey(Recording &s, PyObject *object) {
-  if (isValue(object))
+  if (isValue(object) || (isDevice(object) && s.objects.known(object)))
     return true;
   if (!isTupleOrShape(object)) {
     bool known = isKnownByAddress(s, object);
