@@ -110,11 +110,50 @@ void pyjit::capture::knowConstant(Recording &s, PyObject *constant) {
       knowConstant(s, PyTuple_GET_ITEM(constant, i));
 }
 
+/// What a relative import names (PEP 328): `name` in the package that is
+/// `level` - 1 above the module's own. Null where the module does not say which
+/// that is.
+static PyObject *absoluteName(const Op &o, PyObject *name, long level) {
+  static PyObject *packageName = PyUnicode_InternFromString("__package__"),
+                  *specName = PyUnicode_InternFromString("__spec__");
+  PyObject *globals = pyjitFrameGlobals(o.frame);
+  PyObject *package = PyDict_GetItemWithError(globals, packageName),
+           *spec = PyDict_GetItemWithError(globals, specName);
+  if (!package || !PyUnicode_CheckExact(package) || !spec)
+    return nullptr;
+  Node *module = o.s.objects.pin(globals);
+  o.s.reads.read(module, Select::Item, packageName, package);
+  // The import compares its `parent`, a function of importlib's, with that.
+  o.s.reads.read(module, Select::Item, specName, spec);
+  static PyObject *parent = findObject("_frozen_importlib:ModuleSpec.parent");
+  if (PyObject *getter =
+          parent ? PyObject_GetAttrString(parent, "fget") : nullptr) {
+    o.s.objects.pin(getter);
+    Py_DECREF(getter);
+  }
+  PyErr_Clear();
+  Py_ssize_t end = PyUnicode_GET_LENGTH(package);
+  for (; level > 1 && end > 0; --level)
+    end = PyUnicode_FindChar(package, '.', 0, end, -1);
+  if (end <= 0)
+    return nullptr;
+  PyObject *base = PyUnicode_Substring(package, 0, end);
+  PyObject *full = PyUnicode_GET_LENGTH(name) == 0
+                       ? Py_NewRef(base)
+                       : PyUnicode_FromFormat("%U.%U", base, name);
+  o.s.objects.keep(full);
+  Py_DECREF(base);
+  Py_DECREF(full);
+  return full;
+}
+
 ResultKind opcodes::importName(const Op &o) {
   PyObject *name = o.name(o.in.arg);
-  PyObject *level = o.peek(2);
-  if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) {
-    o.s.end(ReasonKind::PythonFeature, "a relative import inside a function");
+  long level = PyLong_Check(o.peek(2)) ? PyLong_AsLong(o.peek(2)) : -1;
+  if (level != 0 &&
+      !(level > 0 && (name = absoluteName(o, name, level)) != nullptr)) {
+    o.s.end(ReasonKind::PythonFeature,
+            "a relative import in a module of no known package");
     return ResultKind::Known;
   }
   // `import a.b` without names gives the package `a`.
