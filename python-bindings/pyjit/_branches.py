@@ -13,14 +13,20 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from pyjit import _C
-from pyjit._C import ReasonKind, SegmentKind
-from pyjit._continuation import Key, instruction
+from pyjit._C import SegmentKind
+from pyjit._call_segment import CallSegment
+from pyjit._continuation import instruction
+from pyjit._merging import (
+    Step,
+    arguments_of,
+    latest_recorded,
+    merge_segments,
+    next_recorded,
+    rests_of_callers,
+)
 
 if TYPE_CHECKING:
     from pyjit._engine import Engine
@@ -33,158 +39,6 @@ _SIDES = 3
 _MAX_SPECULATIONS = 16
 # How many specializations with one beginning, whose sizes differ between calls, speculate on different ways.
 _MAX_WAYS = 4
-
-_serials = itertools.count()
-
-
-class CallSegment:
-    """A recording of a segment of a call, and the specialization that was made of it.
-
-    ``numbers``: instructions that leave numbers to Python where it cannot be compiled;
-    ``gradient_sites``: instructions whose operators gradients flow through;
-    ``fixed_sites``: instructions that fixed something which may differ between calls;
-    ``lifted``: numbers and sizes that are its inputs; ``made_of``: the segment that it goes on from.
-    """
-
-    def __init__(
-        self,
-        trace: _C.Trace,
-        objects: list,
-        nargs: int,
-        keywords: tuple[str, ...],
-        graph_break: _C.GraphBreak | None,
-        grad_mode: bool | None,
-        dispatch_state: _C.DispatchState,
-        made_of: CallSegment | None = None,
-    ) -> None:
-        self.trace = trace
-        self.objects = objects
-        self.nargs = nargs
-        self.keywords = keywords
-        self.graph_break = graph_break
-        self.grad_mode = grad_mode
-        self.dispatch_state = dispatch_state
-        self.made_of = made_of
-        self.specialization: Any = None
-        self.numbers: dict[tuple[Any, int], _C.Reason] = {}
-        self.gradient_sites: tuple[tuple[Any, int], ...] = ()
-        self.fixed_sites: frozenset[tuple[Any, int]] = (
-            made_of.fixed_sites if made_of else frozenset()
-        )
-        self.lifted: set[_C.AccessPath] = made_of.lifted if made_of else set()
-        # What the run that it was recorded in went on with.
-        self.took: Key | None = None
-        self.branch_count = 0  # that are merged in it
-        self._costly: bool | None = None
-        # The sides that no call has taken where it goes one way, and the branches.
-        self.speculates: tuple[Key, ...] = ()
-        self.speculations: tuple[str, ...] = ()
-        self.serial = next(_serials)
-        self.includes = {self.serial}
-        # Of the recordings that it consists of, the first and the last.
-        self.first: int = made_of.first if made_of else self.serial
-        self.last: int = self.serial
-
-    @classmethod
-    def of(cls, found: _C.Segment, keywords: tuple[str, ...]) -> CallSegment:
-        segment = cls(
-            found.trace,
-            found.objects,
-            found.nargs,
-            keywords,
-            found.graph_break,
-            found.grad_mode,
-            found.dispatch_state,
-        )
-        segment.numbers = dict.fromkeys(
-            found.scalar_sites,
-            _C.Reason(
-                (ReasonKind.DATA_IN_PYTHON, "a tensor's data as a Python number", ())
-            ),
-        )
-        segment.gradient_sites = found.gradient_sites
-        segment.fixed_sites = frozenset((code, at) for code, at, *_ in found.fixed)
-        return segment
-
-    @property
-    def frames(self) -> tuple[_C.Frame, ...]:
-        return self.graph_break.frames if self.graph_break else ()
-
-    @property
-    def reason(self) -> str:
-        """Why it ends where it does."""
-        return self.graph_break.reason.text if self.graph_break else ""
-
-    @property
-    def site(self) -> tuple[Any, int] | None:
-        """The instruction that it ends at."""
-        if not self.graph_break:
-            return None
-        key = self.frames[-1].key
-        return key.code, key.offset
-
-    @property
-    def _condition(self) -> int:
-        """Number of the value on top of the innermost operand stack."""
-        return sum(self.frames[-1].key.stack) - 1
-
-    @property
-    def branches(self) -> bool:
-        """Whether it ends at an instruction that asks for the truth of a value."""
-        if not self.graph_break or self.trace.decides:
-            return False
-        frame = self.frames[-1]
-        name, *_ = instruction(frame.key.code, frame.key.offset)
-        return len(frame.exits) == 2 and name in (
-            "POP_JUMP_IF_TRUE",
-            "POP_JUMP_IF_FALSE",
-        )
-
-    @property
-    def varies(self) -> bool:
-        """Whether sizes differ between its calls: what has both sides of a branch has them fixed."""
-        return self.trace.lifts_sizes
-
-    @property
-    def is_costly(self) -> bool:
-        """Whether to ask the branch that it ends at, and those that it speculates on, is work that no
-        call should do twice."""
-        if self._costly is None:
-            self._costly = self.branches and self.trace.is_costly(self._condition)
-            if self.speculates and self.made_of:
-                self._costly |= self.made_of.is_costly
-        return self._costly
-
-    @property
-    def recorded(self) -> CallSegment:
-        """The segment that it begins with, without anything that is only speculated."""
-        segment = self
-        while segment.speculates and segment.made_of:
-            segment = segment.made_of
-        return segment
-
-    def is_same(self, other: CallSegment) -> bool:
-        """Whether it is another recording of the same."""
-        return (
-            self.trace.equals(other.trace)
-            and len(self.objects) == len(other.objects)
-            and all(a is b for a, b in zip(self.objects, other.objects))
-        )
-
-    def answers_as(self, other: CallSegment) -> bool:
-        """Whether its specialization answers the calls that one of ``other``, the same recording, would."""
-        return (
-            self.specialization is not None
-            and not self.speculates
-            and self.grad_mode == other.grad_mode
-            and self.dispatch_state == other.dispatch_state
-        )
-
-    def ends_like(self, other: CallSegment) -> bool:
-        def places(segment: CallSegment) -> list[Key]:
-            return [frame.key for frame in segment.frames]
-
-        return places(self) == places(other)
 
 
 def repeated_ways(segments: list[CallSegment]) -> int:
@@ -203,137 +57,6 @@ def _message(error: Exception) -> str:
     """What the compiler said, without locations of its own."""
     text = str(error).splitlines()[0].split("; see current operation")[0]
     return re.sub(r"^loc\(.*?\)+: (stays a graph break: )?", "", text)
-
-
-class _Step(NamedTuple):
-    role: SegmentKind
-    segment: CallSegment
-    takes: tuple[int, ...]
-
-
-class _MergeSegment(NamedTuple):
-    """A segment as ``_C.merge`` takes it (``PyjitSegment`` of include/pyjit-c/Compiler.h)."""
-
-    trace: _C.Trace
-    role: SegmentKind
-    condition: int
-    tensor_class: int
-    takes: tuple[int, ...]
-    objects: tuple[int, ...]
-    ends_at_graph_break: bool
-    grad_mode: int
-
-
-def _takes(frame: _C.Frame, key: Key) -> tuple[int, ...] | None:
-    """Which values of a frame are the arguments of what goes on from it; -1 is the value that its
-    instruction has put on the stack."""
-    stack, slots = frame.key.stack, frame.key.slots
-    numbers = []
-    for index, present in enumerate(key.stack):
-        if not present:
-            continue
-        if index >= len(stack):
-            numbers.append(-1)
-        elif stack[index]:
-            numbers.append(sum(stack[:index]))
-        else:
-            return None
-    for slot in key.slots:
-        if slot not in slots:
-            return None
-        numbers.append(sum(stack) + slots.index(slot))
-    return tuple(numbers)
-
-
-def _latest(segments: list[CallSegment], after: CallSegment) -> CallSegment:
-    return segments[-1]
-
-
-def _next(segments: list[CallSegment], after: CallSegment) -> CallSegment:
-    """The one that was recorded next behind ``after``: in the same call, if there is one of it. Callers that
-    have the same code, as a decorator's wrappers do, share their continuations."""
-    later = [segment for segment in segments if segment.first > after.last]
-    return min(later, key=lambda segment: segment.first, default=segments[-1])
-
-
-def _callers(
-    root: Engine,
-    frames: tuple[_C.Frame, ...],
-    side: CallSegment,
-    choose: Callable[[list[CallSegment], CallSegment], CallSegment],
-) -> tuple[list[_Step], int] | None:
-    """What the frames below go on with when the innermost has returned from ``side``, and how many of them are
-    then left."""
-    steps: list[_Step] = []
-    left = len(frames) - 1
-    last = side
-    while left and not (steps and last.graph_break):
-        left -= 1
-        key, *others = frames[left].exits
-        engine = None if others else root.continuations.get(key)
-        takes = _takes(frames[left], key)
-        if not engine or not engine.call_segments or takes is None:
-            return None
-        last = choose(engine.call_segments, last)
-        steps.append(_Step(SegmentKind.REST, last, takes))
-    return steps, left
-
-
-def _merge_segment(step: _Step, table: list, condition: int) -> _MergeSegment:
-    """A segment with what its place in the call makes of it."""
-    known = {id(entry): index for index, entry in enumerate(table)}
-    return _MergeSegment(
-        step.segment.trace,
-        step.role,
-        condition,
-        known.get(id(torch.Tensor), -1),
-        step.takes,
-        tuple(known[id(entry)] for entry in step.segment.objects),
-        step.segment.graph_break is not None,
-        -1 if step.segment.grad_mode is None else step.segment.grad_mode,
-    )
-
-
-def _merge(
-    prefix: CallSegment, sides: tuple[_Step, ...], rests: list[_Step], left: int
-) -> CallSegment:
-    """One segment of several. ``sides``: both, or the one that it speculates on. Raises BuildError."""
-    steps = [_Step(SegmentKind.PREFIX, prefix, ()), *sides, *rests]
-    table = list(prefix.objects)
-    known = {id(entry) for entry in table}
-    for step in steps:
-        for entry in step.segment.objects:
-            if id(entry) not in known:
-                known.add(id(entry))
-                table.append(entry)
-    end = steps[-1].segment
-    trace = _C.merge([_merge_segment(s, table, prefix._condition) for s in steps])
-    graph_break = None
-    if end.graph_break:
-        frames = (*prefix.frames[:left], *end.frames)
-        graph_break = _C.GraphBreak((end.graph_break.reason, frames))
-    modes = [s.segment.grad_mode for s in steps if s.segment.grad_mode is not None]
-    merged = CallSegment(
-        trace,
-        table,
-        prefix.nargs,
-        prefix.keywords,
-        graph_break,
-        modes[-1] if modes else None,
-        prefix.dispatch_state,
-        made_of=prefix,
-    )
-    merged.took = end.took
-    segments = [step.segment for step in steps]
-    merged.last = end.last
-    merged.branch_count = (
-        len(sides) - 1 + sum(segment.branch_count for segment in segments)
-    )
-    merged.fixed_sites = frozenset().union(*(s.fixed_sites for s in segments))
-    merged.speculates = sum((segment.speculates for segment in segments), ())
-    merged.speculations = sum((segment.speculations for segment in segments), ())
-    merged.includes = merged.includes.union(*(segment.includes for segment in segments))
-    return merged
 
 
 class Branches:
@@ -520,11 +243,11 @@ class Branches:
         if instruction(frame.key.code, frame.key.offset)[0] == "POP_JUMP_IF_TRUE":
             keys = keys[::-1]
         engines = [self.root.continuations.get(key) for key in keys]
-        takes = [_takes(frame, key) for key in keys]
+        takes = [arguments_of(frame, key) for key in keys]
         if None in takes:
             return None
         sides = [
-            [_Step(role, p, taken) for p in reversed(engine.call_segments[-_SIDES:])]
+            [Step(role, p, taken) for p in reversed(engine.call_segments[-_SIDES:])]
             if engine
             else []
             for role, engine, taken in zip(
@@ -561,14 +284,14 @@ class Branches:
                     return merged
         return None
 
-    def _try(
-        self, segment: CallSegment, sides: tuple[_Step, ...]
-    ) -> CallSegment | None:
+    def _try(self, segment: CallSegment, sides: tuple[Step, ...]) -> CallSegment | None:
         """The segment with these sides, where that has not been tried and can be."""
         if sides[0].segment.graph_break:
             return self._try_with(segment, sides, [], len(segment.frames) - 1)
-        for choose in (_next, _latest):
-            callers = _callers(self.root, segment.frames, sides[0].segment, choose)
+        for choose in (next_recorded, latest_recorded):
+            callers = rests_of_callers(
+                self.root, segment.frames, sides[0].segment, choose
+            )
             if callers is None:
                 return None
             if merged := self._try_with(segment, sides, *callers):
@@ -578,8 +301,8 @@ class Branches:
     def _try_with(
         self,
         segment: CallSegment,
-        sides: tuple[_Step, ...],
-        rests: list[_Step],
+        sides: tuple[Step, ...],
+        rests: list[Step],
         left: int,
     ) -> CallSegment | None:
         """Likewise, with what the callers go on with."""
@@ -601,7 +324,7 @@ class Branches:
             )
             return None
         try:
-            merged = _merge(segment, sides, rests, left)
+            merged = merge_segments(segment, sides, rests, left)
         except _C.BuildError as error:
             # What the newest recordings say counts.
             self.left.setdefault(segment.serial, f"{_message(error)}: {segment.reason}")

@@ -12,7 +12,7 @@ from pyjit._misses import argument_names
 from pyjit._settings import verifies
 
 if TYPE_CHECKING:
-    from pyjit._branches import CallSegment
+    from pyjit._call_segment import CallSegment
     from pyjit._engine import Engine
 
 

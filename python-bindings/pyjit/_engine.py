@@ -16,9 +16,10 @@ import torch
 
 from pyjit import _C
 from pyjit._backoff import FEW_MADE, FREE_MADE, FREE_SECONDS, Backoff
-from pyjit._branches import Branches, CallSegment, repeated_ways
+from pyjit._branches import Branches, repeated_ways
 from pyjit._building import build
 from pyjit._C import ReasonKind
+from pyjit._call_segment import CallSegment
 from pyjit._continuation import Key, continuation, step
 from pyjit._dumps import is_dumping
 from pyjit._dynamic import Arguments, DynamicNumbers, sizes_of

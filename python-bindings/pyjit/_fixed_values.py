@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+from pyjit._backoff import FREE_MADE
 from pyjit._C import Fixes, Reason, ReasonKind
 
 Site = tuple[Any, int]
@@ -24,8 +25,8 @@ _FEW = 4
 """So many numbers, texts, or lengths of a list that grows, make one that differs in each call;"""
 _MOST = 8
 """so many outcomes of comparisons, or lengths that come and go."""
-_MANY_SPECIALIZATIONS = 24
-"""From so many specializations on, each instruction whose value has differed at all."""
+_MANY_SPECIALIZATIONS = FREE_MADE
+"""From so many specializations on, each instruction whose value has differed at all: the next one would have to wait."""
 
 # Why it breaks there.
 CHANGES = Reason(

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyjit import _C
-from pyjit._branches import CallSegment
+from pyjit._backoff import FREE_MADE
 from pyjit._C import ReasonKind
+from pyjit._call_segment import CallSegment
 from pyjit._fixed_values import CHANGES
 from pyjit._reasons import Reason, stack_of
 
@@ -20,8 +21,8 @@ BRANCH_ON_DATA = _C.Reason(
 )
 # In place of a reason to break the graph (breaks/GraphBreaks.h).
 _ONE_WAY = _C.Reason((ReasonKind.ONE_WAY, "a branch that calls take one way", ()))
-# So many recordings may go through a branch.
-_MAX_ONE_WAY = 24
+# So many recordings may go through a branch: each makes a specialization, and further ones would have to wait.
+_MAX_ONE_WAY = FREE_MADE
 
 
 class RecordedRun:
