@@ -4,7 +4,6 @@
 #include "pyjit-rt/TorchExecutor.h"
 
 #include "pyjit-rt/Generators.h"
-#include "pyjit-rt/RelaidResults.h"
 
 #include "DeviceExecutor.h"
 #include "Parallel.h"
@@ -12,14 +11,10 @@
 
 #include "pyjit-rt/ControlFlow.h"
 
-#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
-#include <c10/core/CPUAllocator.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/ScopeExit.h>
 
 using namespace pyjit::rt;
@@ -188,100 +183,6 @@ bool TorchExecutor::plan(std::string &error) {
 }
 
 //===----------------------------------------------------------------------===//
-// Arenas: the intermediates of one call in flight.
-//===----------------------------------------------------------------------===//
-
-static at::Tensor allocateBytes(int64_t bytes) {
-  return at::detail::empty_cpu({bytes}, at::kByte);
-}
-
-at::Tensor TorchExecutor::StorageCache::take(int64_t bytes) {
-  {
-    std::lock_guard<std::mutex> guard(lock);
-    if (!storages.empty()) {
-      at::Tensor storage = std::move(storages.back());
-      storages.pop_back();
-      if (storage.numel() >= bytes)
-        return storage;
-    }
-  }
-  return allocateBytes(bytes);
-}
-
-void TorchExecutor::StorageCache::give(at::Tensor storage) {
-  std::lock_guard<std::mutex> guard(lock);
-  storages.push_back(std::move(storage));
-}
-
-std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
-  std::unique_ptr<Arena> arena(spare.exchange(nullptr));
-  if (!arena) {
-    std::lock_guard<std::mutex> guard(lock);
-    if (!arenas.empty()) {
-      arena = std::move(arenas.back());
-      arenas.pop_back();
-    }
-  }
-  bool known = arena != nullptr;
-  // A first call, or one that runs while every arena is in use.
-  if (!known)
-    arena = std::make_unique<Arena>();
-  uint64_t bytes = program.header().arenaBytes;
-  if (sharedStorage && bytes) {
-    at::Tensor storage = sharedStorage->take(bytes);
-    if (known && arena->filledFor == storage.const_data_ptr())
-      arena->storage = std::move(storage);
-    else
-      fillArena(*arena, std::move(storage));
-    arena->filledFor = arena->storage.const_data_ptr();
-  } else if (!known) {
-    // Of no bytes where all values are empty: they, too, have a device.
-    fillArena(*arena, allocateBytes(bytes));
-  }
-  return arena;
-}
-
-/// Makes the tensors that stand for parts of `storage`, for all slots but
-/// `without`.
-void TorchExecutor::fillArena(Arena &arena, at::Tensor storage,
-                              const std::vector<bool> &without) const {
-  arena.values.resize(program.numSlots());
-  arena.buffers.resize(program.numSlots());
-  arena.slots.resize(program.numSlots());
-  arena.storage = std::move(storage);
-  for (uint32_t i = 0; i < program.numSlots(); ++i) {
-    const Slot &slot = program.slots()[i];
-    if (slot.kind != SlotKind::Arena || (!without.empty() && without[i]))
-      continue;
-    char *data =
-        static_cast<char *>(arena.storage.mutable_data_ptr()) + slot.place;
-    arena.buffers[i] = data;
-    // A storage of its own, so that nothing can resize or view its neighbours.
-    arena.slots[i] = makeTensorAt(slot, data, arena.storage.device());
-  }
-}
-
-void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
-  for (at::Tensor &value : arena->values)
-    value.reset();
-  if (savedPlan)
-    arena->saved.reset();
-  if (sharedStorage && arena->storage.defined())
-    sharedStorage->give(std::move(arena->storage));
-  std::unique_ptr<Arena> second(spare.exchange(arena.release()));
-  if (!second)
-    return;
-  std::lock_guard<std::mutex> guard(lock);
-  arenas.push_back(std::move(second));
-}
-
-void TorchExecutor::dropIdleMemory() {
-  delete spare.exchange(nullptr);
-  std::lock_guard<std::mutex> guard(lock);
-  arenas.clear();
-}
-
-//===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//
 
@@ -294,7 +195,8 @@ bool TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   if (usesDispatcher)
     belowAutograd.emplace();
   if (savedPlan)
-    arena->saved = allocateBytes(program.header().savedBytes);
+    arena->saved = at::detail::empty_cpu({int64_t(program.header().savedBytes)},
+                                         at::kByte);
   bool answered = execute(*arena, inputs, cached);
   if (answered)
     giveOutputs(*arena, outputs, saved);
@@ -563,112 +465,4 @@ at::Tensor TorchExecutor::makeView(const Slot &slot, const at::Tensor &base,
   view.unsafeGetTensorImpl()->set_sizes_and_strides(
       sizes(slot), strides(slot), base.storage_offset() + offset);
   return view;
-}
-
-/// Whether these strides show the same elements: those of dimensions of one
-/// show nothing.
-static bool sameMemory(const at::Tensor &tensor, at::IntArrayRef strides) {
-  for (int64_t i = 0; i < tensor.dim(); ++i)
-    if (tensor.size(i) > 1 && tensor.stride(i) != strides[i])
-      return false;
-  return tensor.numel() != 0;
-}
-
-void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
-  c10::Stack stack(plan.arguments);
-  for (const TensorArgument &argument : plan.tensors) {
-    if (argument.form == TensorArgument::Tensor) {
-      stack[argument.argument] = arena.values[argument.slots.front()];
-    } else if (argument.form != TensorArgument::List) {
-      const at::Tensor &value = arena.values[argument.slots.front()];
-      c10::Scalar number =
-          value.scalar_type() == at::kDouble
-              ? c10::Scalar(
-                    *static_cast<const double *>(value.const_data_ptr()))
-              : c10::Scalar(
-                    *static_cast<const int64_t *>(value.const_data_ptr()));
-      if (argument.form == TensorArgument::Number) {
-        stack[argument.argument] = number;
-      } else {
-        at::Tensor wrapped = at::scalar_to_tensor(number);
-        wrapped.unsafeGetTensorImpl()->set_wrapped_number(true);
-        stack[argument.argument] = std::move(wrapped);
-      }
-    } else if (argument.optionalElements) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (int64_t slot : argument.slots)
-        list.push_back(slot < 0 ? std::optional<at::Tensor>()
-                                : arena.values[slot]);
-      stack[argument.argument] = std::move(list);
-    } else {
-      c10::List<at::Tensor> list;
-      for (int64_t slot : argument.slots)
-        list.push_back(arena.values[slot]);
-      stack[argument.argument] = std::move(list);
-    }
-  }
-  // What autocast did is part of the program: the casts are calls of their own.
-  c10::impl::ExcludeDispatchKeyGuard noAutocast(c10::autocast_dispatch_keyset);
-  plan.op.callBoxed(stack);
-
-  // An operator that writes an argument returns it too; the program refers to
-  // it by the argument's slot.
-  auto isArgument = [&](const at::Tensor &result) {
-    for (const TensorArgument &argument : plan.tensors)
-      for (int64_t slot : argument.slots)
-        if (slot >= 0 && arena.values[slot].is_same(result))
-          return true;
-    return false;
-  };
-  int64_t next = 0;
-  auto take = [&](const at::Tensor &result) {
-    if (plan.writes && isArgument(result))
-      return;
-    int64_t index = next < plan.numResults ? plan.results[next] : -1;
-    ++next;
-    if (index < 0)
-      return;
-    const Slot &slot = program.slots()[index];
-    // Only vendor calls look inside.
-    if (!result.has_storage() || slot.flags & kSlotOpaque) {
-      arena.values[index] = result;
-      return;
-    }
-    // Kernels read memory by the recorded type.
-    TORCH_CHECK(
-        result.scalar_type() == static_cast<c10::ScalarType>(slot.dtype),
-        "pyjit: ", plan.op.schema().name(), " returned ", result.scalar_type(),
-        ", recorded was ", static_cast<c10::ScalarType>(slot.dtype));
-    at::Tensor value = result;
-    // Kernels are compiled for the layout that eager showed; a library is free
-    // to choose another one on another day.
-    if (value.sizes() != sizes(slot) || value.strides() != strides(slot)) {
-      TORCH_CHECK(value.sizes() == sizes(slot),
-                  "pyjit: ", plan.op.schema().name(), " returned sizes ",
-                  value.sizes(), ", recorded were ", sizes(slot));
-      if (sameMemory(value, strides(slot))) {
-        value = makeView(slot, result, 0);
-      } else {
-        const c10::OperatorName &name = plan.op.operator_name();
-        noteRelaidResult(name.overload_name.empty()
-                             ? name.name
-                             : name.name + "." + name.overload_name);
-        value = at::empty_strided(
-            sizes(slot), strides(slot),
-            result.options().dtype(static_cast<c10::ScalarType>(slot.dtype)));
-        value.copy_(result);
-      }
-    }
-    arena.buffers[index] = const_cast<void *>(value.const_data_ptr());
-    arena.values[index] = std::move(value);
-  };
-  for (const c10::IValue &result : stack) {
-    if (result.isTensor())
-      take(result.toTensor());
-    else if (result.isTensorList())
-      for (const at::Tensor &element : result.toTensorVector())
-        take(element);
-  }
-  TORCH_CHECK(next >= plan.numResults, "pyjit: ", plan.op.schema().name(),
-              " returned ", next, " tensors, recorded were ", plan.numResults);
 }
