@@ -283,38 +283,60 @@ std::optional<unsigned> dimOf(int64_t number, unsigned rank) {
 
 namespace {
 
-using StructuredRule = SmallVector<Value> (*)(StructuredCall &);
+/// How the call of an operator that is `Structured` becomes kernels.
+struct StructuredRule {
+  /// What a rule takes, other than calls that make a tensor of known sizes.
+  enum Takes : unsigned {
+    AnySizes = 1, ///< sizes that are symbols: joins, indexed reads, pools
+    Writes = 2,   ///< calls that write their input: the result is its contents
+  };
+  StringLiteral name;
+  SmallVector<Value> (*lower)(StructuredCall &);
+  unsigned takes = 0;
+};
 
-StructuredRule lookupRule(StringRef rule) {
-  return llvm::StringSwitch<StructuredRule>(rule)
-      .Case("cat", lowerCat)
-      .Case("stack", lowerStack)
-      .Case("repeat", lowerRepeat)
-      .Case("pixel_shuffle", lowerPixelShuffle)
-      .Case("pixel_unshuffle", lowerPixelUnshuffle)
-      .Case("flip", lowerFlip)
-      .Case("roll", lowerRoll)
-      .Case("constant_pad_nd", lowerConstantPad)
-      .Case("embedding", lowerEmbedding)
-      .Case("index_select", lowerIndexSelect)
-      .Case("gather", lowerGather)
-      .Case("index", lowerIndex)
-      .Case("index_copy", lowerIndexCopy)
-      .Case("max", [](StructuredCall &c) { return lowerExtreme(c, true); })
-      .Case("min", [](StructuredCall &c) { return lowerExtreme(c, false); })
-      .Case("group_norm", lowerGroupNorm)
-      .Case("max_pool1d", [](StructuredCall &c) { return lowerMaxPool(c, 1); })
-      .Case("max_pool2d", [](StructuredCall &c) { return lowerMaxPool(c, 2); })
-      .Case("max_pool3d", [](StructuredCall &c) { return lowerMaxPool(c, 3); })
-      .Case("max_pool2d_backward",
-            [](StructuredCall &c) { return lowerMaxPoolBackward(c, 2); })
-      .Case("max_pool3d_backward",
-            [](StructuredCall &c) { return lowerMaxPoolBackward(c, 3); })
-      .Case("avg_pool1d", [](StructuredCall &c) { return lowerAvgPool(c, 1); })
-      .Case("avg_pool2d", [](StructuredCall &c) { return lowerAvgPool(c, 2); })
-      .Case("avg_pool3d", [](StructuredCall &c) { return lowerAvgPool(c, 3); })
-      .Default(nullptr);
+template <unsigned Rank> SmallVector<Value> lowerMaxPoolOf(StructuredCall &c) {
+  return lowerMaxPool(c, Rank);
 }
+template <unsigned Rank>
+SmallVector<Value> lowerMaxPoolBackwardOf(StructuredCall &c) {
+  return lowerMaxPoolBackward(c, Rank);
+}
+template <unsigned Rank> SmallVector<Value> lowerAvgPoolOf(StructuredCall &c) {
+  return lowerAvgPool(c, Rank);
+}
+template <bool Largest> SmallVector<Value> lowerExtremeOf(StructuredCall &c) {
+  return lowerExtreme(c, Largest);
+}
+
+constexpr StructuredRule kStructuredRules[] = {
+    {"cat", lowerCat, StructuredRule::AnySizes},
+    {"stack", lowerStack},
+    {"repeat", lowerRepeat},
+    {"pixel_shuffle", lowerPixelShuffle},
+    {"pixel_unshuffle", lowerPixelUnshuffle},
+    {"flip", lowerFlip},
+    {"roll", lowerRoll},
+    {"constant_pad_nd", lowerConstantPad},
+    {"embedding", lowerEmbedding, StructuredRule::AnySizes},
+    {"index_select", lowerIndexSelect, StructuredRule::AnySizes},
+    {"gather", lowerGather, StructuredRule::AnySizes},
+    {"index", lowerIndex, StructuredRule::AnySizes},
+    {"index_copy", lowerIndexCopy, StructuredRule::Writes},
+    {"max", lowerExtremeOf<true>},
+    {"min", lowerExtremeOf<false>},
+    {"group_norm", lowerGroupNorm},
+    {"max_pool1d", lowerMaxPoolOf<1>, StructuredRule::AnySizes},
+    {"max_pool2d", lowerMaxPoolOf<2>, StructuredRule::AnySizes},
+    {"max_pool3d", lowerMaxPoolOf<3>, StructuredRule::AnySizes},
+    {"max_pool2d_backward", lowerMaxPoolBackwardOf<2>,
+     StructuredRule::AnySizes},
+    {"max_pool3d_backward", lowerMaxPoolBackwardOf<3>,
+     StructuredRule::AnySizes},
+    {"avg_pool1d", lowerAvgPoolOf<1>, StructuredRule::AnySizes},
+    {"avg_pool2d", lowerAvgPoolOf<2>, StructuredRule::AnySizes},
+    {"avg_pool3d", lowerAvgPoolOf<3>, StructuredRule::AnySizes},
+};
 
 struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   using ConvertTSSAToLinalgBase::ConvertTSSAToLinalgBase;
@@ -385,16 +407,16 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   }
 
   void lowerStructured(tssa::AtenOp op, StringRef rule) {
-    StructuredRule lower = lookupRule(rule);
-    if (!lower || (op.getMutates() && lower != lowerIndexCopy))
+    const auto *known =
+        llvm::find_if(kStructuredRules, [&](const StructuredRule &candidate) {
+          return candidate.name == rule;
+        });
+    if (known == std::end(kStructuredRules) ||
+        (op.getMutates() && !(known->takes & StructuredRule::Writes)))
       return stays(op, "its rule is unknown");
     if (op->hasAttr(attribute::kPart))
       return stays(op, "the launch writes the part");
-    // Rules of indexed reads and of pools (images of any number) take any
-    // sizes, the others numbers.
-    bool anySizes = rule == "embedding" || rule == "index_select" ||
-                    rule == "gather" || rule == "index" || rule == "cat" ||
-                    rule.contains("_pool");
+    bool anySizes = known->takes & StructuredRule::AnySizes;
     auto isCovered = [&](RankedTensorType type) {
       return type.hasStaticShape() || (anySizes && tssa::isSymbolic(type));
     };
@@ -415,7 +437,7 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
                                  [&](unsigned, Attribute, unsigned first) {
                                    call.firstOperand.push_back(first);
                                  });
-    SmallVector<Value> results = lower(call);
+    SmallVector<Value> results = known->lower(call);
     if (results.empty())
       return stays(op, call.reason);
     op->replaceAllUsesWith(results);
