@@ -69,14 +69,16 @@ Expected<GpuTarget> GpuTarget::named(StringRef name) {
 
 GpuTarget GpuTarget::ofDevice(unsigned capability, unsigned multiprocessors,
                               unsigned threadsPerMultiprocessor) {
+  std::string chip = "sm_" + std::to_string(capability);
+  const Part *part =
+      llvm::find_if(kParts, [&](const Part &p) { return p.chip == chip; });
   GpuTarget target;
-  target.chip = "sm_" + std::to_string(capability);
-  for (const Part &part : kParts)
-    if (part.chip == target.chip) {
-      target = targetOf(part);
-      break;
-    }
-  target.machine.dependentLaunch = ptx::hasDependentLaunch(target.chip);
+  if (part != std::end(kParts)) {
+    target = targetOf(*part);
+  } else {
+    target.chip = chip;
+    target.machine.dependentLaunch = ptx::hasDependentLaunch(chip);
+  }
   if (multiprocessors)
     target.machine.multiprocessors = multiprocessors;
   if (threadsPerMultiprocessor)

@@ -12,6 +12,8 @@
 #include "pyjit/Operators/ElementTypes.h"
 #include "pyjit/Operators/OperatorNames.h"
 
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -25,17 +27,6 @@ using namespace pyjit;
 using namespace pyjit::library;
 
 namespace {
-
-/// Moves what computes `value` of parameters in front of `place`, where another
-/// block or a place further up does not hold it already.
-void moveBefore(Value value, Operation *place) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place))
-    return;
-  for (Value operand : op->getOperands())
-    moveBefore(operand, place);
-  op->moveBefore(place);
-}
 
 /// Whether two of the calls' results meet in one elementwise operator, as gate
 /// and up do: fusion makes one kernel of them, with all that lies between.
@@ -143,11 +134,14 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
       if (!part || !canLieElsewhere(op.getResult(0), part, changes))
         return;
     }
+    // What computes the parameters may lie between the calls.
+    SmallVector<Value> parts(weights);
+    llvm::append_range(parts, biases);
+    IRRewriter builder(group.front());
+    if (failed(moveValueDefinitions(builder, parts, group.front())))
+      return;
     retype(changes);
 
-    for (Value part : llvm::concat<Value>(weights, biases))
-      moveBefore(part, group.front());
-    OpBuilder builder(group.front());
     SmallVector<Location> locations;
     for (tssa::AtenOp op : group)
       locations.push_back(op->getLoc());
