@@ -57,10 +57,20 @@ private:
   void unite(mlir::Value a, mlir::Value b);
   void renumber(TraceOp segment);
   void noteShared(TraceOp segment);
+  llvm::LogicalResult appendSource(mlir::Operation *op,
+                                   llvm::ArrayRef<mlir::Value> arguments);
+  llvm::LogicalResult appendComputed(mlir::Operation *op, mlir::OpBuilder &body,
+                                     bool inArm);
   llvm::LogicalResult appendOperators(mlir::Operation *op,
                                       mlir::OpBuilder &body, bool inArm);
   llvm::LogicalResult appendGradient(DifferentiableOp op,
                                      mlir::OpBuilder &body);
+  mlir::Value getObject(mlir::IntegerAttr index, mlir::Type type,
+                        mlir::Location loc);
+  void noteVariable(mlir::Operation *op);
+  bool isLastSet(CreateOp token) const;
+
+  // SegmentReads.cpp.
   llvm::LogicalResult appendRead(GetOp get);
   llvm::LogicalResult appendCheck(mlir::Operation *op);
   llvm::LogicalResult bind(GetOp get, mlir::Value value);
@@ -68,10 +78,6 @@ private:
   mlir::Value resolve(CreateOp created, Selector selector, mlir::Attribute key);
   llvm::LogicalResult checkUnwritten(mlir::Operation *read, mlir::Value holder,
                                      mlir::Attribute key, bool onePlace);
-  mlir::Value getObject(mlir::IntegerAttr index, mlir::Type type,
-                        mlir::Location loc);
-  void noteVariable(mlir::Operation *op);
-  bool isLastSet(CreateOp token) const;
   mlir::Value findWritten(GetOp get, mlir::Value holder);
 
   // SegmentNumbers.cpp.

@@ -95,28 +95,34 @@ private:
 
   void collectNodes(TraceOp trace);
   void collectGroups(TraceOp trace);
+  /// All operators of the trace, those in the arms of branches too.
+  static llvm::SmallVector<TensorOp> getCalls(TraceOp trace);
+  int64_t getOffset(mlir::Value value) const;
+  llvm::FailureOr<mlir::Value> getExternalBase(mlir::Value value,
+                                               mlir::Operation *user);
   void reach(TraceOp trace);
-  llvm::LogicalResult planTensors(TraceOp trace);
-  llvm::LogicalResult planResults(TraceOp trace);
-  llvm::LogicalResult planCounters(TraceOp trace);
-  llvm::SetVector<mlir::Value> findDifferentiable(TraceOp trace) const;
-  void planGradients(TraceOp trace);
-  bool letsGradientsPass(mlir::Value value, mlir::Value base) const;
-  bool isReadBesides(TraceOp trace, mlir::Value view) const;
-  mlir::Value findOwner(llvm::ArrayRef<mlir::Value> members,
-                        mlir::Value group) const;
-  void planGradientViews(TraceOp trace);
   void markNeeded(TraceOp trace);
   void listExternals(TraceOp trace);
   void listSymbols(TraceOp trace);
+
+  // SpecializationTensors.cpp.
+  llvm::LogicalResult planTensors(TraceOp trace);
+  llvm::LogicalResult planResults(TraceOp trace);
+  llvm::LogicalResult planCounters(TraceOp trace);
   bool hasSymbolicOffset(mlir::Value value) const;
-  llvm::FailureOr<mlir::Value> getExternalBase(mlir::Value value,
-                                               mlir::Operation *user);
-  int64_t getOffset(mlir::Value value) const;
   analysis::SizePolynomial getSymbolicOffset(mlir::Value value) const;
   bool liesInside(mlir::Value value, mlir::Value base) const;
   llvm::FailureOr<analysis::SizePolynomial>
   getDistance(mlir::Value value, mlir::Value base, mlir::Operation *user) const;
+  mlir::Value findOwner(llvm::ArrayRef<mlir::Value> members,
+                        mlir::Value group) const;
+  bool isReadBesides(TraceOp trace, mlir::Value view) const;
+
+  // SpecializationGradients.cpp.
+  llvm::SetVector<mlir::Value> findDifferentiable(TraceOp trace) const;
+  void planGradients(TraceOp trace);
+  void planGradientViews(TraceOp trace);
+  bool letsGradientsPass(mlir::Value value, mlir::Value base) const;
 
   Parents node, group;
   llvm::DenseMap<mlir::Value, mlir::Value> latest;

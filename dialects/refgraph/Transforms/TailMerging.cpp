@@ -11,6 +11,7 @@
 #include "dialects/refgraph/Transforms/TailMerging.h"
 #include "dialects/refgraph/Transforms/SegmentComposer.h"
 #include "dialects/refgraph/Transforms/TensorNodes.h"
+#include "dialects/refgraph/Transforms/VersionAdvances.h"
 
 using namespace mlir;
 using namespace pyjit::refgraph;
@@ -392,58 +393,6 @@ void TailMerger::cloneTail(unsigned tailSize, OpBuilder &builder) {
       operands.push_back(getTensorBehind(operand));
     composer.noteVersions(cloneWith(op, operands, builder));
   }
-}
-
-namespace {
-/// How far a version counter goes: as far as one of the arms takes it.
-struct Advance {
-  int64_t least = 0, most = 0;
-
-  Advance operator+(Advance other) const {
-    return {least + other.least, most + other.most};
-  }
-  /// Which arm runs is known on the device alone.
-  Advance either(Advance other) const {
-    return {std::min(least, other.least), std::max(most, other.most)};
-  }
-};
-} // namespace
-
-namespace {
-/// The tensors that version counters are named by: each memory's first, and
-/// each `.data`.
-class Counters {
-public:
-  explicit Counters(Block &block) : nodes(block) {
-    block.walk([&](ShownOp shown) {
-      if (shown.isData())
-        data.insert(nodes.getNode(shown.getTensor()));
-    });
-  }
-  Value getCounter(Value tensor) const {
-    Value node = nodes.getNode(tensor);
-    return data.contains(node) ? node : nodes.getGroup(tensor);
-  }
-
-private:
-  TensorNodes nodes;
-  DenseSet<Value> data;
-};
-} // namespace
-
-/// Of each counter that `ops` says something of.
-static llvm::MapVector<Value, Advance>
-sumAdvances(llvm::iterator_range<Block::iterator> ops,
-            const Counters &counters) {
-  llvm::MapVector<Value, Advance> sums;
-  for (Operation &op : ops)
-    if (auto advance = dyn_cast<AdvanceOp>(op)) {
-      Advance &sum = sums[counters.getCounter(advance.getTensor())];
-      int64_t most = advance.getCount();
-      int64_t least = advance.getLeast() ? int64_t(*advance.getLeast()) : most;
-      sum = sum + Advance{least, most};
-    }
-  return sums;
 }
 
 /// What the arms said of counters of tensors that are visible behind them.
