@@ -3,6 +3,7 @@
 
 #include "Recording.h"
 #include "breaks/Continuation.h"
+#include "interpreter/LocalKinds.h"
 #include "interpreter/OpcodeTable.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
@@ -12,9 +13,6 @@
 #include <algorithm>
 
 using namespace pyjit::capture;
-
-/// CO_FAST_CELL of CPython's internal headers.
-static constexpr int kCellLocal = 0x40;
 
 /// An unused local goes on living while its frame does, which a weak reference
 /// shows.
@@ -74,14 +72,13 @@ bool GraphBreaks::frameState(size_t i, FramePhase phase, FrameState &state) {
       state.values.push_back(stack[j]);
   }
   PyObject **locals = pyjitFrameLocals(frame);
-  const char *kinds = PyBytes_AS_STRING(code->co_localspluskinds);
   int count = code->co_nlocalsplus - code->co_nfreevars;
   auto select = [&](int offset, std::vector<int> &slots) {
     const std::vector<bool> &live = facts.liveAt(offset);
     for (int slot = 0; slot < count; ++slot) {
       if (!isCarried(live[slot], locals[slot]))
         continue;
-      if ((kinds[slot] & kCellLocal) && !PyCell_Check(locals[slot]))
+      if (isCellLocal(code, slot) && !PyCell_Check(locals[slot]))
         return false;
       slots.push_back(slot);
     }

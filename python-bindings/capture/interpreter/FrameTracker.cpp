@@ -3,14 +3,12 @@
 
 #include "Recording.h"
 #include "breaks/Run.h"
+#include "interpreter/LocalKinds.h"
 #include "tensors/Tensors.h"
 
 #include <algorithm>
 
 using namespace pyjit::capture;
-
-/// CO_FAST_CELL of CPython's internal headers.
-static constexpr int kCellLocal = 0x40;
 
 CodeInfo &FrameTracker::info(PyCodeObject *code) {
   auto &slot = codes[code];
@@ -57,9 +55,9 @@ std::vector<SourceLine> FrameTracker::stack() {
 }
 
 PyObject *FrameTracker::parameterOf(const ShadowFrame &frame, int index) {
-  const char *kinds = PyBytes_AS_STRING(frame.code->co_localspluskinds);
   PyObject *object = pyjitFrameLocals(frame.frame)[index];
-  bool inCell = object && PyCell_Check(object) && (kinds[index] & kCellLocal);
+  bool inCell =
+      object && PyCell_Check(object) && isCellLocal(frame.code, index);
   return inCell ? PyCell_GET(object) : object;
 }
 

@@ -1,4 +1,4 @@
-//===- Tensors.cpp - Tensors and Torch's global state ---------------------===//
+//===- Tensors.cpp - What is known of the call's tensors ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "builtins/Natives.h"
@@ -7,15 +7,9 @@
 #include "tensors/TensorImpl.h"
 #include "tensors/Wrappers.h"
 
-#include <ATen/Context.h>
 #include <ATen/SavedTensorHooks.h>
-#include <ATen/autocast_mode.h>
-#include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -79,109 +73,6 @@ const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t) {
     return "a tensor of a transform (functorch, functionalization)";
   return nullptr;
 }
-
-bool pyjit::capture::mayOverlap(const at::TensorBase &t) {
-  std::vector<std::pair<int64_t, int64_t>> dims; // stride, size
-  for (int64_t d = 0; d < t.dim(); ++d) {
-    if (t.size(d) == 0)
-      return false; // nothing is there to be written
-    if (t.size(d) > 1)
-      dims.emplace_back(t.stride(d), t.size(d));
-  }
-  std::sort(dims.begin(), dims.end());
-  int64_t reach = 0;
-  for (auto [stride, size] : dims) {
-    if (stride <= reach)
-      return true;
-    reach += stride * (size - 1);
-  }
-  return false;
-}
-
-namespace {
-/// The bytes that a tensor spans.
-struct Span {
-  const char *begin, *end;
-  explicit Span(const at::TensorBase &t)
-      : begin(static_cast<const char *>(t.const_data_ptr())), end(begin) {
-    if (!t.numel())
-      return;
-    for (int64_t d = 0; d < t.dim(); ++d)
-      end += (t.size(d) - 1) * t.stride(d) * int64_t(t.element_size());
-    end += t.element_size();
-  }
-};
-
-/// Calls `visit` with the address of each element; false if that was enough.
-template <typename Visit>
-bool visitElements(const at::TensorBase &t, const char *at, int64_t dim,
-                   Visit visit) {
-  if (dim == t.dim())
-    return visit(at);
-  for (int64_t i = 0; i < t.size(dim); ++i)
-    if (!visitElements(t, at + i * t.stride(dim) * int64_t(t.element_size()),
-                       dim + 1, visit))
-      return false;
-  return true;
-}
-} // namespace
-
-bool pyjit::capture::mayShareElements(const at::TensorBase &a,
-                                      const at::TensorBase &b) {
-  if (!a.has_storage() || !b.has_storage() ||
-      !a.storage().is_alias_of(b.storage()) || !a.numel() || !b.numel())
-    return false;
-  Span first(a), second(b);
-  if (first.end <= second.begin || second.end <= first.begin)
-    return false;
-  // Interleaved (columns of a matrix): every byte is looked at once.
-  constexpr int64_t kMost = 1 << 24;
-  const char *begin = std::min(first.begin, second.begin);
-  int64_t bytes = std::max(first.end, second.end) - begin;
-  if (bytes > kMost || a.numel() > kMost || b.numel() > kMost)
-    return true;
-  std::vector<bool> taken(bytes);
-  visitElements(a, first.begin, 0, [&](const char *at) {
-    std::fill_n(taken.begin() + (at - begin), a.element_size(), true);
-    return true;
-  });
-  return !visitElements(b, second.begin, 0, [&](const char *at) {
-    auto from = taken.begin() + (at - begin);
-    return std::find(from, from + b.element_size(), true) ==
-           from + b.element_size();
-  });
-}
-
-State State::now() {
-  State s;
-  auto &context = at::globalContext();
-  s.gradMode = c10::GradMode::is_enabled();
-  s.inferenceMode = c10::InferenceMode::is_enabled();
-  s.autocastCpu = at::autocast::is_autocast_enabled(at::kCPU);
-  s.autocastCuda = at::autocast::is_autocast_enabled(at::kCUDA);
-  s.autocastCache = at::autocast::is_autocast_cache_enabled();
-  at::autocast::increment_nesting();
-  s.autocastNesting = at::autocast::decrement_nesting();
-  s.deterministic = context.deterministicAlgorithms();
-  s.deterministicWarnOnly = context.deterministicAlgorithmsWarnOnly();
-  s.cudnn = context.userEnabledCuDNN();
-  s.mkldnn = context.userEnabledMkldnn();
-  s.defaultDtype = c10::typeMetaToScalarType(at::get_default_dtype());
-  s.autocastCpuDtype = at::autocast::get_autocast_dtype(at::kCPU);
-  s.autocastCudaDtype = at::autocast::get_autocast_dtype(at::kCUDA);
-  const auto &hooks = at::SavedTensorDefaultHooks::get_tls_state();
-  s.savesTensorsPlainly = hooks.stack.empty() && !hooks.disabled_error_message;
-  s.forwardGrad = c10::AutogradState::get_tls_state().get_fw_grad_mode();
-  auto keys = c10::impl::tls_local_dispatch_key_set();
-  s.includedKeys = keys.included_.raw_repr();
-  s.excludedKeys = keys.excluded_.raw_repr();
-  s.modes = FunctionModes::now();
-  return s;
-}
-
-//===----------------------------------------------------------------------===//
-// Tensors
-//===----------------------------------------------------------------------===//
 
 TensorRecorder::TensorRecorder(Recording &recording)
     : impl(std::make_unique<Impl>(recording)) {}
@@ -444,14 +335,6 @@ bool TensorRecorder::leaves(PyObject *object) {
   return true;
 }
 
-DispatchState TensorRecorder::dispatchState() const {
-  const State &state = impl->state;
-  bool other =
-      impl->leavingMode >= 0 && impl->leavingMode != int(state.inferenceMode);
-  return {state.includedKeys, state.excludedKeys,
-          other ? impl->leavingMode : -1};
-}
-
 bool pyjit::capture::savesThroughHooks() {
   return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
@@ -587,148 +470,4 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   info.constant = true;
   info.uninitialized = false;
   return &info;
-}
-
-//===----------------------------------------------------------------------===//
-// State
-//===----------------------------------------------------------------------===//
-
-PyjitAttribute TensorRecorder::stateAtStart() {
-  const State &s = impl->state;
-  TraceWriter &writer = impl->recording.writer;
-  std::vector<PyjitString> names;
-  std::vector<PyjitAttribute> values;
-  auto flag = [&](const char *name, bool value) {
-    names.push_back(view(name));
-    values.push_back(writer.boolean(value));
-  };
-  flag("grad_mode", s.gradMode);
-  flag("inference_mode", s.inferenceMode);
-  flag("autocast_cpu", s.autocastCpu);
-  flag("autocast_cuda", s.autocastCuda);
-  flag("autocast_cache", s.autocastCache);
-  flag("deterministic", s.deterministic);
-  flag("deterministic_warn_only", s.deterministicWarnOnly);
-  flag("cudnn_enabled", s.cudnn);
-  flag("mkldnn_enabled", s.mkldnn);
-  flag("torch_function_mode", s.modes.kind != FunctionModes::None);
-  flag("dispatch_mode", false);
-  auto dtype = [&](const char *name, at::ScalarType type) {
-    PyjitAttribute known =
-        pyjitAttributeElement(writer.getContext(), elementOf(type));
-    if (!known)
-      return;
-    names.push_back(view(name));
-    values.push_back(known);
-  };
-  dtype("default_dtype", s.defaultDtype);
-  dtype("autocast_cpu_dtype", s.autocastCpuDtype);
-  dtype("autocast_cuda_dtype", s.autocastCudaDtype);
-  if (s.modes.kind == FunctionModes::Device) {
-    names.push_back(view("default_device"));
-    values.push_back(writer.string(s.modes.text()));
-  }
-  return pyjitAttributeDictionary(writer.getContext(), names.data(),
-                                  values.data(), names.size());
-}
-
-std::string TensorRecorder::stateChange(int *gradMode) {
-  const State &a = impl->state, b = State::now();
-  if (a.gradMode != b.gradMode) {
-    if (!gradMode)
-      return "grad mode changed by the call";
-    *gradMode = b.gradMode;
-  }
-  if (a.inferenceMode != b.inferenceMode || a.autocastCpu != b.autocastCpu ||
-      a.autocastCuda != b.autocastCuda || a.autocastCache != b.autocastCache ||
-      a.autocastNesting != b.autocastNesting ||
-      a.deterministic != b.deterministic || a.cudnn != b.cudnn ||
-      a.deterministicWarnOnly != b.deterministicWarnOnly ||
-      a.mkldnn != b.mkldnn || a.defaultDtype != b.defaultDtype ||
-      a.forwardGrad != b.forwardGrad ||
-      a.savesTensorsPlainly != b.savesTensorsPlainly)
-    return "Torch's global state changed by the call";
-  return "";
-}
-
-/// Whether the inputs in this memory lie one behind the other, as the weights
-/// of a recurrent layer do that cuDNN wants in one piece: what each of them
-/// reaches over is its own, and nothing else shows it. Guards ask where they
-/// lie in each call (DisjointMemory).
-static bool areApart(const TensorRecorder::Impl &impl, const void *storage) {
-  if (impl.earlier.shownAndWritten.count(storage))
-    return false;
-  std::vector<Span> spans;
-  for (const auto &[tensor, info] : impl.tensors) {
-    if (!hasStorage(tensor, storage))
-      continue;
-    if (!info.external) {
-      auto leaves = [tensor = tensor](const at::Tensor &t) {
-        return t.unsafeGetTensorImpl() == tensor;
-      };
-      if (std::any_of(impl.leaving.begin(), impl.leaving.end(), leaves))
-        return false;
-      continue;
-    }
-    spans.emplace_back(at::TensorBase(info.impl));
-  }
-  std::sort(spans.begin(), spans.end(), [](const Span &a, const Span &b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
-  return std::adjacent_find(spans.begin(), spans.end(),
-                            [](const Span &a, const Span &b) {
-                              return a.end > b.begin;
-                            }) == spans.end();
-}
-
-std::string TensorRecorder::finalConflict() {
-  for (auto &entry : impl->tensors) {
-    TensorInfo &info = entry.second;
-    if (info.external && impl->type(at::TensorBase(info.impl)) != info.type)
-      return "an input whose shape the call changed";
-  }
-  if (impl->writtenStorages.empty() && !impl->earlier.replaced.first())
-    return "";
-  std::map<const void *, int> externals;
-  for (auto &entry : impl->tensors)
-    if (entry.second.external && entry.first->has_storage())
-      ++externals[entry.first->unsafe_storage().unsafeGetStorageImpl()];
-  for (auto [storage, count] : externals)
-    if (count > 1 && impl->earlier.replaced.wasShown(storage))
-      return "setting the attribute data of an input that shares memory with "
-             "another input";
-  // The new contents are copied back as a whole, which such a tensor refuses.
-  for (auto &entry : impl->tensors)
-    if (entry.second.external && entry.first->has_storage() &&
-        mayOverlap(at::TensorBase(entry.second.impl)))
-      if (auto written = impl->writtenStorages.find(
-              entry.first->unsafe_storage().unsafeGetStorageImpl());
-          written != impl->writtenStorages.end())
-        return "an in-place operator (" + written->second +
-               ") on an input whose elements share memory";
-  for (auto &entry : impl->writtenStorages)
-    if (impl->retypedStorages.count(entry.first))
-      return "an in-place operator (" + entry.second +
-             ") on memory that a view (" + impl->retypedStorages[entry.first] +
-             ") shows as numbers of another type";
-  for (auto &entry : impl->writtenStorages)
-    if (externals[entry.first] > 1 && !areApart(*impl, entry.first))
-      return "an in-place operator (" + entry.second +
-             ") on an input that shares memory with another input";
-  return "";
-}
-
-std::string TensorRecorder::unsupportedState() {
-  if (FunctionModes::now().kind == FunctionModes::Other)
-    return "a __torch_function__ mode is active";
-  if (c10::impl::TorchDispatchModeTLS::any_modes_set())
-    return "a __torch_dispatch__ mode is active";
-  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer))
-    return "torch.jit.trace is running";
-  if (c10::impl::tls_is_dispatch_key_included(
-          c10::DispatchKey::FuncTorchDynamicLayerFrontMode))
-    return "a functorch transform is running";
-  if (torch::autograd::ForwardADLevel::try_get_by_idx(0))
-    return "forward-mode differentiation is running";
-  return "";
 }
