@@ -1,7 +1,5 @@
+//===- CompiledFunction.h - What pyjit.compile returns ----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===- CompiledFunction.h - The callable that pyjit.compile returns -*- C++
-//-*-===//
 
 #ifndef PYJIT_PYTHON_COMPILEDFUNCTION_H
 #define PYJIT_PYTHON_COMPILEDFUNCTION_H
