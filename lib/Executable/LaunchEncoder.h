@@ -35,7 +35,7 @@ private:
     int64_t multiply = 1, add = 0;
   };
 
-  // LaunchEncoding.cpp: slots, and the steps of straight-line code.
+  // LaunchEncoding.cpp: slots, and a function from its first step to the last.
   llvm::FailureOr<uint32_t> newSlot(mlir::Location loc, mlir::Type type,
                                     rt::SlotKind kind, uint64_t place = 0);
   /// A slot of memory that the encoder places, needed from `first` on.
@@ -46,25 +46,6 @@ private:
                               uint64_t place = 0);
   llvm::LogicalResult encode(mlir::Block &block);
   llvm::LogicalResult encode(mlir::Operation *op);
-  llvm::LogicalResult encodeCall(tssa::AtenOp op);
-  llvm::LogicalResult encodeCopy(tssa::AtenOp op, mlir::Value written,
-                                 mlir::Value version);
-  llvm::LogicalResult encodeKernel(mlir::func::CallOp op);
-  llvm::LogicalResult encodeAccess(tssa::AccessOp op);
-  llvm::LogicalResult encodePick(tssa::PickOp op);
-  llvm::LogicalResult encodeAssign(tssa::AssignOp op);
-
-  // EncodeParts.cpp: writes to parts of inputs, and what undoes them.
-  void keepIndices();
-  llvm::LogicalResult encodePart(tssa::AssignOp op);
-  llvm::LogicalResult encodePart(tssa::AtenOp op);
-  llvm::LogicalResult encodeSaved(tssa::AtenOp op);
-  /// Whether nobody reads what the value holds.
-  static bool isEmpty(mlir::Value value);
-  llvm::LogicalResult encodeView(mlir::Operation *op, mlir::ArrayAttr path,
-                                 mlir::ValueRange indices,
-                                 mlir::RankedTensorType source, uint32_t from,
-                                 uint32_t to);
   /// Puts new contents of inputs where they belong that no kernel left there,
   /// behind everything else.
   llvm::LogicalResult finishUpdates();
@@ -80,7 +61,29 @@ private:
   bool isFree(uint32_t slot, mlir::Operation *op, bool before);
   void releaseAt(int64_t position);
   void placeBuffers();
-  // SavedValues.cpp
+
+  // LaunchSteps.cpp: the steps of straight-line code.
+  llvm::LogicalResult encodeCall(tssa::AtenOp op);
+  llvm::LogicalResult encodeCopy(tssa::AtenOp op, mlir::Value written,
+                                 mlir::Value version);
+  llvm::LogicalResult encodeKernel(mlir::func::CallOp op);
+  llvm::LogicalResult encodeView(mlir::Operation *op, mlir::ArrayAttr path,
+                                 mlir::ValueRange indices,
+                                 mlir::RankedTensorType source, uint32_t from,
+                                 uint32_t to);
+  llvm::LogicalResult encodeAccess(tssa::AccessOp op);
+  llvm::LogicalResult encodePick(tssa::PickOp op);
+  llvm::LogicalResult encodeAssign(tssa::AssignOp op);
+  /// Whether nobody reads what the value holds.
+  static bool isEmpty(mlir::Value value);
+
+  // EncodeParts.cpp: writes to parts of inputs, and what undoes them.
+  void keepIndices();
+  llvm::LogicalResult encodePart(tssa::AssignOp op);
+  llvm::LogicalResult encodePart(tssa::AtenOp op);
+  llvm::LogicalResult encodeSaved(tssa::AtenOp op);
+
+  // SavedValues.cpp: what is left for the backward program.
   std::optional<uint32_t> savedRoot(uint32_t slot) const;
   uint64_t placeSaved();
 
