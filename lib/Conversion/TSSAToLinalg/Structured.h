@@ -51,6 +51,21 @@ struct StructuredCall {
   }
 };
 
+/// How the call of an operator that is `Structured` becomes kernels.
+struct StructuredRule {
+  /// What a rule takes, other than calls that make a tensor of known sizes.
+  enum Takes : unsigned {
+    AnySizes = 1, ///< sizes that are symbols: joins, indexed reads, pools
+    Writes = 2,   ///< calls that write their input: the result is its contents
+  };
+  llvm::StringLiteral name;
+  llvm::SmallVector<mlir::Value> (*lower)(StructuredCall &);
+  unsigned takes = 0;
+};
+
+/// The rule that a record of the operator table names, or null.
+const StructuredRule *lookupStructuredRule(llvm::StringRef name);
+
 /// The dimension that `number` names, of `rank`; negative ones count from the
 /// end.
 std::optional<unsigned> dimOf(int64_t number, unsigned rank);
