@@ -74,26 +74,40 @@ size_t extentBytes(const PyjitArray &array) {
   return last * elementBytes(array.dtype);
 }
 
-bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
-               const std::vector<PyjitArray> &inputs,
-               std::vector<PyjitArray> &outputs, std::string &error) {
-  if (program.numSymbols()) {
-    error = "the program's sizes have no values yet";
-    return false;
+namespace {
+
+/// One run: where each slot lies, and what is to be undone.
+class HostRun {
+public:
+  HostRun(const Program &program, const std::vector<KernelFn> &kernels,
+          const std::vector<PyjitArray> &inputs);
+  /// Null, or why the run does not end; inputs are then as they were.
+  const char *run();
+  const void *output(uint32_t number) const {
+    return data[program.outputSlot(number)];
   }
-  if (needsVendorCalls(program)) {
-    error = "the program makes vendor calls, which need Torch";
-    return false;
+
+private:
+  char *allocate(size_t bytes);
+  /// Null, or why there is no next step.
+  const char *carryOut(uint32_t number);
+  void copy(const Step &step) {
+    copySlot(program, program.slots()[step.a], data[step.a],
+             program.slots()[step.b], data[step.b]);
   }
-  constexpr size_t kAlign = 64;
+
+  const Program &program;
+  const std::vector<KernelFn> &kernels;
   std::vector<std::unique_ptr<char[]>> owned;
-  auto allocate = [&](size_t bytes) {
-    owned.emplace_back(new char[bytes + kAlign]);
-    auto address = reinterpret_cast<uintptr_t>(owned.back().get());
-    return reinterpret_cast<char *>((address + kAlign - 1) / kAlign * kAlign);
-  };
+  std::vector<void *> data; // by slot
+  std::vector<void *> buffers;
+  std::vector<uint32_t> undo; // steps
+};
+
+HostRun::HostRun(const Program &program, const std::vector<KernelFn> &kernels,
+                 const std::vector<PyjitArray> &inputs)
+    : program(program), kernels(kernels), data(program.numSlots(), nullptr) {
   char *arena = allocate(program.header().arenaBytes);
-  std::vector<void *> data(program.numSlots(), nullptr);
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
     if (slot.kind == SlotKind::Input)
@@ -105,66 +119,89 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
     else if (slot.kind == SlotKind::Words)
       data[i] = const_cast<int64_t *>(program.ints() + slot.place);
   }
-  auto copy = [&](const Step &step) {
-    copySlot(program, program.slots()[step.a], data[step.a],
-             program.slots()[step.b], data[step.b]);
-  };
-  // Where the run does not end: the last first.
-  std::vector<uint32_t> undo;
-  auto fail = [&](const char *why) {
-    for (; !undo.empty(); undo.pop_back())
-      for (uint32_t k = 1; k <= program.steps()[undo.back()].a; ++k)
-        copy(program.steps()[undo.back() + k]);
+}
+
+char *HostRun::allocate(size_t bytes) {
+  constexpr size_t kAlign = 64;
+  owned.emplace_back(new char[bytes + kAlign]);
+  auto address = reinterpret_cast<uintptr_t>(owned.back().get());
+  return reinterpret_cast<char *>((address + kAlign - 1) / kAlign * kAlign);
+}
+
+const char *HostRun::carryOut(uint32_t number) {
+  const Step &step = program.steps()[number];
+  switch (step.kind) {
+  case StepKind::View: {
+    int64_t offset;
+    if (!viewOffset(program, step, data.data(), offset))
+      return "index out of range";
+    data[step.a] =
+        static_cast<char *>(data[step.b]) +
+        offset * int64_t(elementBytes(program.slots()[step.b].dtype));
+    return nullptr;
+  }
+  case StepKind::Move:
+    data[step.a] = data[step.b];
+    return nullptr;
+  case StepKind::Pick: {
+    uint32_t picked;
+    if (!pickSlot(program, step, data.data(), picked))
+      return "index out of range";
+    data[step.a] = data[picked];
+    return nullptr;
+  }
+  case StepKind::Copy:
+    copy(step);
+    return nullptr;
+  case StepKind::Undo:
+    undo.push_back(number);
+    return nullptr;
+  case StepKind::Speculate:
+    return *static_cast<const uint8_t *>(data[step.a]) ? nullptr : kUnanswered;
+  case StepKind::Kernel:
+    buffers.clear();
+    for (uint32_t k = 0; k < step.c; ++k)
+      buffers.push_back(data[program.ints()[step.b + k]]);
+    kernels[step.a](buffers.data(), 0, program.kernels()[step.a].work);
+    return nullptr;
+  default: // where to go on: `followStep`
+    return nullptr;
+  }
+}
+
+const char *HostRun::run() {
+  for (uint32_t i = 0; i < program.numSteps();
+       i = followStep(program, i, data.data()))
+    if (const char *why = carryOut(i)) {
+      // The last first.
+      for (; !undo.empty(); undo.pop_back())
+        for (uint32_t k = 1; k <= program.steps()[undo.back()].a; ++k)
+          copy(program.steps()[undo.back() + k]);
+      return why;
+    }
+  return nullptr;
+}
+
+} // namespace
+
+bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
+               const std::vector<PyjitArray> &inputs,
+               std::vector<PyjitArray> &outputs, std::string &error) {
+  if (program.numSymbols()) {
+    error = "the program's sizes have no values yet";
+    return false;
+  }
+  if (needsVendorCalls(program)) {
+    error = "the program makes vendor calls, which need Torch";
+    return false;
+  }
+  HostRun run(program, kernels, inputs);
+  if (const char *why = run.run()) {
     error = why;
     return false;
-  };
-  std::vector<void *> buffers;
-  for (uint32_t i = 0; i < program.numSteps();
-       i = followStep(program, i, data.data())) {
-    const Step &step = program.steps()[i];
-    switch (step.kind) {
-    case StepKind::View: {
-      int64_t offset;
-      if (!viewOffset(program, step, data.data(), offset))
-        return fail("index out of range");
-      data[step.a] =
-          static_cast<char *>(data[step.b]) +
-          offset * int64_t(elementBytes(program.slots()[step.b].dtype));
-      break;
-    }
-    case StepKind::Move:
-      data[step.a] = data[step.b];
-      break;
-    case StepKind::Pick: {
-      uint32_t picked;
-      if (!pickSlot(program, step, data.data(), picked))
-        return fail("index out of range");
-      data[step.a] = data[picked];
-      break;
-    }
-    case StepKind::Copy:
-      copy(step);
-      break;
-    case StepKind::Undo:
-      undo.push_back(i);
-      break;
-    case StepKind::Speculate:
-      if (*static_cast<const uint8_t *>(data[step.a]))
-        break;
-      return fail(kUnanswered);
-    case StepKind::Kernel:
-      buffers.clear();
-      for (uint32_t k = 0; k < step.c; ++k)
-        buffers.push_back(data[program.ints()[step.b + k]]);
-      kernels[step.a](buffers.data(), 0, program.kernels()[step.a].work);
-      break;
-    default:
-      break;
-    }
   }
   for (uint32_t i = 0; i < program.numOutputs(); ++i)
-    std::memcpy(outputs[i].data, data[program.outputSlot(i)],
-                extentBytes(outputs[i]));
+    std::memcpy(outputs[i].data, run.output(i), extentBytes(outputs[i]));
   return true;
 }
 
