@@ -131,8 +131,6 @@ void DeviceExecutor::findGraphs() {
         graphInfos[current].patchable.push_back(i);
       break;
     case StepKind::HostValue:
-      read(step.a);
-      break;
     case StepKind::Speculate:
       read(step.a);
       break;
