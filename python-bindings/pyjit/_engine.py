@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import math
 import threading
 import time
 import types
@@ -15,8 +14,8 @@ from typing import Any, NamedTuple
 import torch
 
 from pyjit import _C
-from pyjit._backoff import FEW_MADE, FREE_MADE, FREE_SECONDS, Backoff
-from pyjit._branches import Branches, repeated_ways
+from pyjit._backoff import Backoff
+from pyjit._branches import Branches
 from pyjit._building import build
 from pyjit._C import ReasonKind
 from pyjit._call_segment import CallSegment
@@ -29,6 +28,7 @@ from pyjit._fixed_values import FixedValues
 from pyjit._gradients import refused_site
 from pyjit._guards import function_of
 from pyjit._handles import Handles
+from pyjit._limit import SpecializationLimit
 from pyjit._loops import Loops
 from pyjit._misses import Misses
 from pyjit._modules import CompiledModules
@@ -86,16 +86,6 @@ class Engine:
         self.turns = Turns(self.compiled, settings.compare_with_eager and root is None)
         self._clear()
 
-    def _free_recordings(self) -> float:
-        """How many recordings may make specializations before any has to be paid for."""
-        if self.settings.recompile_limit != Settings.recompile_limit:
-            return math.inf  # the user has said how many
-        return FEW_MADE if self.is_modules and self.modules.few else FREE_MADE
-
-    def _free_seconds(self) -> float:
-        """How long these may take: where answers may not hang from the machine's load, for ever."""
-        return FREE_SECONDS if self.settings.compare_with_eager else math.inf
-
     def _own_modules(self) -> CompiledModules | None:
         if self.root is not self:
             return self.root.modules
@@ -144,8 +134,9 @@ class Engine:
         self._context: _C.Context | None = None
         self._handles = Handles()
         self.turns.clear()
+        self._limit = SpecializationLimit(self)
         self._backoff = Backoff(
-            free=self._free_recordings(), free_seconds=self._free_seconds()
+            free=self._limit.free_recordings(), free_seconds=self._limit.free_seconds()
         )
         # When the latest monitored run began; the modes when it came here; the hits when eager
         # answered last.
@@ -154,8 +145,6 @@ class Engine:
         self._hits_before = -1
         # With fullgraph: why a call was no whole graph, by its modes.
         self._not_whole: dict[tuple, Reason] = {}
-        self._limit_reached = False
-        self._waits = False
         # Hits of specializations (None: of the function) that pyjit.explain made.
         self.uncounted: collections.Counter[Any] = collections.Counter()
 
@@ -179,11 +168,12 @@ class Engine:
             raise CaptureError(describe_refusal(self.name, refused))
         may_observe = self._backoff.may_observe(modes, compiled.hits)
         if not self.settings.fullgraph and not may_observe:
-            if self._backoff.is_paid_for(modes) and not self._waits:
-                self._note_wait(args, kwargs)
+            if self._backoff.is_paid_for(modes):
+                self._limit.note_wait(args, kwargs)
             return self._answer_in_eager(modes, args, kwargs)
-        if self._count_kinds() >= self.planner.room(self.settings.recompile_limit):
-            self._reach_limit(args, kwargs)
+        if self._limit.is_reached():
+            if self._limit.note_reached(args, kwargs):
+                self._backoff.give_up("limit")
             return self._answer_in_eager("limit", args, kwargs)
         if not _capture_lock.acquire(blocking=False):
             self.note(
@@ -219,53 +209,10 @@ class Engine:
             text = f"an error of pyjit's own: {type(error).__name__}: {error}"
             self._failed(Reason(ReasonKind.INTERNAL, text))
 
-    def _count_kinds(self) -> int:
-        """How many specializations there are; those for other ways of the same branches count once."""
-        made = self.compiled.specializations
-        segments = [s for s in self.call_segments if s.specialization in made]
-        return len(made) - repeated_ways(segments)
-
     def _keep_for_dumps(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """Dumps have the inputs of the call that was recorded, as it leaves them."""
         if is_dumping():
             self._dumped = args, kwargs
-
-    def _note_wait(self, args: tuple, kwargs: dict[str, Any]) -> None:
-        """So many specializations are made that the next one has to be paid for."""
-        self._waits = True
-        self._note_many(
-            f"{len(self.compiled.specializations)} specializations are made, and calls meet none of them; "
-            "a further one waits until such calls have taken in eager what one takes to make",
-            args,
-            kwargs,
-        )
-
-    def _reach_limit(self, args: tuple, kwargs: dict[str, Any]) -> None:
-        """So many specializations are kept, and the next call meets none of them."""
-        if self._limit_reached:
-            return
-        self._limit_reached = True
-        if self.modules:
-            self.modules.few = True
-        self._note_many(
-            f"the limit of {self.settings.recompile_limit} specializations is reached (option recompile_limit); "
-            "calls that meet none of them run in eager",
-            args,
-            kwargs,
-            lasting=True,
-        )
-        self._backoff.give_up("limit")
-
-    def _note_many(
-        self, text: str, args: tuple, kwargs: dict[str, Any], lasting: bool = False
-    ) -> None:
-        """A call meets none of many specializations; what differs most often is said, too."""
-        self.misses.add(self, args, kwargs)
-        if differs := self.misses.most_frequent():
-            text += f"; what differs most often: {differs}"
-        self.note(
-            Reason(ReasonKind.SPECIALIZATION_LIMIT, text, self.own_place()), lasting
-        )
 
     def _learn_from_miss(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """What kept the specializations from answering, and what becomes dynamic for it."""

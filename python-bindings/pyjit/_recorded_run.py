@@ -158,7 +158,7 @@ class RecordedRun:
         root = self.root
         if root.settings.fullgraph:
             return False
-        sites = root.fixed_values.take(segment.fixed, owner._count_kinds())
+        sites = root.fixed_values.take(segment.fixed, owner._limit.count_kinds())
         sites -= root.graph_break_points.keys()
         root.graph_break_points |= dict.fromkeys(sites, CHANGES)
         for engine in root.engines() if sites else ():
