@@ -62,6 +62,7 @@ NativeTable &NativeTable::own() {
     addTorch(*t);
     addBackward(*t);
     addLibrary(*t);
+    addModes(*t);
     addOrder(*t);
     addIterators(*t);
     addPlain(*t);

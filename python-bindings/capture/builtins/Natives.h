@@ -53,8 +53,10 @@ void addContainerMethods(NativeTable &table);
 void addTorch(NativeTable &table);
 /// Autograd's engine.
 void addBackward(NativeTable &table);
-/// math, functools, operator, deque, autocast.
+/// math, functools, operator, deque, copyreg, locks.
 void addLibrary(NativeTable &table);
+/// Autocast and inference mode.
+void addModes(NativeTable &table);
 /// sorted, min, max, and what picks the key: operator.itemgetter and the like.
 void addOrder(NativeTable &table);
 /// map, filter, reversed, itertools.
