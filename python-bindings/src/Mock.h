@@ -16,6 +16,9 @@
 
 namespace pyjit::python {
 
+/// Makes a tensor's version counter stand at `version`.
+void setVersion(const at::TensorBase &tensor, int64_t version);
+
 /// One mock program: makes what the captured call left behind and returns what
 /// it returned.
 class Mock {
@@ -40,17 +43,23 @@ public:
 
 private:
   void findExternals();
+  PyObject *makeTuple(const std::vector<PyObject *> &registers, uint32_t first,
+                      uint32_t count) const;
   bool step(const PyjitInst &inst, std::vector<PyObject *> &registers);
-  bool write(const PyjitInst &inst, std::vector<PyObject *> &registers);
   static PyObject *makeNumber(PyObject *tensor);
   PyObject *makeIterator(const PyjitInst &inst,
                          const std::vector<PyObject *> &registers) const;
   PyObject *makeInstance(const PyjitInst &inst,
                          const std::vector<PyObject *> &registers) const;
-  PyObject *makeTuple(const std::vector<PyObject *> &registers, uint32_t first,
-                      uint32_t count) const;
+
+  // MockViews.cpp.
   PyObject *makeView(const PyjitInst &inst,
                      const std::vector<PyObject *> &registers) const;
+
+  // MockWrites.cpp.
+  bool write(const PyjitInst &inst, std::vector<PyObject *> &registers);
+  static bool writeTensor(const PyjitInst &inst,
+                          const std::vector<PyObject *> &registers);
 
   const PyjitMockProgram *program = nullptr;
   Constants constants;
