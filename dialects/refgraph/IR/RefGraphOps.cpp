@@ -305,6 +305,62 @@ bool TensorOp::hasOperatorTrait(StringRef name) {
                                 [&](StringAttr t) { return t == name; });
 }
 
+/// Numbers and tensors stand where the arguments have a place for them.
+static LogicalResult verifyOperands(TensorOp op) {
+  LogicalResult numbers = success();
+  unsigned next = 0;
+  std::function<void(Attribute)> look = [&](Attribute arg) {
+    if (auto list = dyn_cast<ArrayAttr>(arg)) {
+      llvm::for_each(list, look);
+      return;
+    }
+    bool number = operators::isNumberOperand(arg);
+    if (!number && !operators::isOperandPlaceholder(arg))
+      return;
+    unsigned operand = next++;
+    Type type = op.getInputs()[operand].getType();
+    bool fits = operators::isSizeOperand(arg) ? isObject(type, "int")
+                : number ? isNumberType(type) ||
+                               isNumberTensor(dyn_cast<TensorType>(type))
+                         : isa<TensorType>(type);
+    if (!fits)
+      numbers = op.emitOpError("operand ")
+                << operand << " of type " << type << " stands in place of "
+                << (operators::isSizeOperand(arg) ? "an int"
+                    : number                      ? "a number"
+                                                  : "a tensor");
+  };
+  llvm::for_each(op.getArgs(), look);
+  return numbers;
+}
+
+/// What shares memory is tensors of one device, and keeps its type.
+static LogicalResult verifyMemory(TensorOp op) {
+  for (int64_t operand : op.getAliases()) {
+    auto shown = dyn_cast<TensorType>(op.getInputs()[operand].getType());
+    if (!shown)
+      return op.emitOpError("'aliases' names a number");
+    ResultRange fresh = op.getResults().take_front(op.getNumFresh());
+    if (!fresh.empty() && llvm::none_of(fresh, [&](Value result) {
+          auto tensor = dyn_cast<TensorType>(result.getType());
+          return tensor && tensor.getDevice() == shown.getDevice();
+        }))
+      return op.emitOpError("'aliases' names operand ")
+             << operand << ", on whose device is no result";
+  }
+  for (auto [i, operand] : llvm::enumerate(op.getMutates())) {
+    if (!isa<TensorType>(op.getInputs()[operand].getType()))
+      return op.emitOpError("'mutates' names a number");
+    auto before = cast<TensorType>(op.getInputs()[operand].getType());
+    auto after = cast<TensorType>(op.getVersion(i).getType());
+    if (before.getElementType() != after.getElementType() ||
+        before.getDevice() != after.getDevice())
+      return op.emitOpError("new version of operand ")
+             << operand << " has type " << after << ", not " << before;
+  }
+  return success();
+}
+
 LogicalResult TensorOp::verify() {
   if (failed(
           operators::verifyCallArguments(*this, getArgs(), getInputs().size())))
@@ -329,54 +385,8 @@ LogicalResult TensorOp::verify() {
     return emitOpError("has ")
            << getNumResults() << " results, fewer than the "
            << getMutates().size() << " operands that it mutates";
-  LogicalResult numbers = success();
-  unsigned next = 0;
-  std::function<void(Attribute)> look = [&](Attribute arg) {
-    if (auto list = dyn_cast<ArrayAttr>(arg)) {
-      llvm::for_each(list, look);
-      return;
-    }
-    bool number = operators::isNumberOperand(arg);
-    if (!number && !operators::isOperandPlaceholder(arg))
-      return;
-    unsigned operand = next++;
-    Type type = getInputs()[operand].getType();
-    bool fits = operators::isSizeOperand(arg) ? isObject(type, "int")
-                : number ? isNumberType(type) ||
-                               isNumberTensor(dyn_cast<TensorType>(type))
-                         : isa<TensorType>(type);
-    if (!fits)
-      numbers = emitOpError("operand ")
-                << operand << " of type " << type << " stands in place of "
-                << (operators::isSizeOperand(arg) ? "an int"
-                    : number                      ? "a number"
-                                                  : "a tensor");
-  };
-  llvm::for_each(getArgs(), look);
-  if (failed(numbers))
+  if (failed(verifyOperands(*this)) || failed(verifyMemory(*this)))
     return failure();
-  for (int64_t operand : getAliases()) {
-    auto shown = dyn_cast<TensorType>(getInputs()[operand].getType());
-    if (!shown)
-      return emitOpError("'aliases' names a number");
-    ResultRange fresh = getResults().take_front(getNumFresh());
-    if (!fresh.empty() && llvm::none_of(fresh, [&](Value result) {
-          auto tensor = dyn_cast<TensorType>(result.getType());
-          return tensor && tensor.getDevice() == shown.getDevice();
-        }))
-      return emitOpError("'aliases' names operand ")
-             << operand << ", on whose device is no result";
-  }
-  for (auto [i, operand] : llvm::enumerate(getMutates())) {
-    if (!isa<TensorType>(getInputs()[operand].getType()))
-      return emitOpError("'mutates' names a number");
-    auto before = cast<TensorType>(getInputs()[operand].getType());
-    auto after = cast<TensorType>(getVersion(i).getType());
-    if (before.getElementType() != after.getElementType() ||
-        before.getDevice() != after.getDevice())
-      return emitOpError("new version of operand ")
-             << operand << " has type " << after << ", not " << before;
-  }
   if (!getAliases().empty() && getNumFresh() == 0)
     return emitOpError("'aliases' without a result that could share storage");
   if (auto offsets = getOffsets())
