@@ -1,4 +1,4 @@
-//===- VendorSettings.cpp - How The vendor libraries compute --------------===//
+//===- VendorSettings.cpp - How vendor libraries compute ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "VendorSettings.h"

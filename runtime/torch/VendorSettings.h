@@ -1,4 +1,4 @@
-//===- VendorSettings.h - How The vendor libraries compute ------*- C++ -*-===//
+//===- VendorSettings.h - How vendor libraries compute ----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef PYJIT_RUNTIME_TORCH_VENDORSETTINGS_H
