@@ -14,6 +14,7 @@ using tssa::constantArgument;
 using tssa::functionalName;
 using tssa::matchCall;
 using tssa::numberArgument;
+using tssa::numberOperand;
 using tssa::onlyUser;
 using tssa::tensorArgument;
 using tssa::typeOf;

@@ -77,9 +77,26 @@ public:
   Value subtract(Value a, Value b) {
     return combine(operators::aten::sub_Tensor, {a, b}, calls.integer(1));
   }
-  Value scale(Value a, double factor) {
-    return calls.call(operators::aten::mul_Scalar, {a, calls.number(factor)},
-                      a.getType());
+  Value scale(Value a, const Argument &factor) {
+    return calls.call(operators::aten::mul_Scalar, {a, factor}, a.getType());
+  }
+  Value scale(Value a, double factor) { return scale(a, calls.number(factor)); }
+  /// `(1 - momentum) * running + momentum * batch`, as eager's kernels have it:
+  /// where one of the shares is 0, what it takes nothing of must not round the
+  /// other.
+  Value follow(Value running, Value batch, Value momentum) {
+    Argument factor = tssa::NumberOperand{momentum};
+    Value ones =
+        calls.call(operators::aten::full_like,
+                   {running, calls.number(1), calls.none(), calls.none(),
+                    calls.none(), calls.none(), calls.none()},
+                   channel);
+    Value rest = calls.call(operators::aten::sub_Scalar,
+                            {ones, factor, calls.integer(1)}, channel);
+    return add(multiply(running, rest), scale(batch, factor));
+  }
+  Value follow(Value running, Value batch, double momentum) {
+    return add(scale(running, 1 - momentum), scale(batch, momentum));
   }
   Value inverseRoot(Value variance, double epsilon) {
     Value sum = calls.call(operators::aten::add_Scalar,
@@ -141,9 +158,12 @@ bool planForward(tssa::AtenOp op) {
   Value images = tensorArgument(op, 0);
   auto training = dyn_cast_or_null<BoolAttr>(constantArgument(op, numbers));
   auto momentum = numberArgument(op, numbers + 1);
+  // One that differs between calls is an operand.
+  Value given = numberOperand(op, numbers + 1);
   auto epsilon = numberArgument(op, numbers + 2);
   if (!isTakenImage(images) || !training || !training.getValue() || !epsilon ||
-      (tracks && !momentum) || typeOf(op.getResult(0)) != typeOf(images))
+      (tracks && !momentum && !given) ||
+      typeOf(op.getResult(0)) != typeOf(images))
     return false;
 
   Channels c(op, images);
@@ -168,7 +188,8 @@ bool planForward(tssa::AtenOp op) {
     return true;
   auto follow = [&](unsigned argument, Value batch) {
     Value running = c.wideChannel(tensorArgument(op, argument));
-    return c.add(c.scale(running, 1 - *momentum), c.scale(batch, *momentum));
+    return momentum ? c.follow(running, batch, *momentum)
+                    : c.follow(running, batch, given);
   };
   double unbiased = double(c.getRows()) / double(c.getRows() - 1);
   replace(3, follow(3, mean));

@@ -336,6 +336,9 @@ def : PartSizes<"CrossEntropy", One<["cross_entropy_loss"]>.Of>;
 def : HandsOn<"ignore_index", One<["cross_entropy_loss", "nll_loss_nd", "nll_loss",
                                    "nll_loss2d", "nll_loss_forward",
                                    "nll_loss2d_forward"]>.Of>;
+def : HandsOn<"momentum", One<["batch_norm", "_batch_norm_impl_index",
+                               "_native_batch_norm_legit",
+                               "_native_batch_norm_legit.no_stats"]>.Of>;
 def : PartSizes<"Chunk", One<["chunk", "unsafe_chunk"]>.Of>;
 def : PartSizes<"BroadcastTensors", One<["broadcast_tensors",
                                          "cosine_similarity"]>.Of>;

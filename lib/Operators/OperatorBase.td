@@ -384,7 +384,7 @@ class TakesNumbers<list<string> operators> : Flag<operators>;
 class TakesFloatsOnly<list<string> operators> : Flag<operators>;
 /// Draws random numbers by floats that its Python function hands on as they are.
 class TakesFloats<list<string> operators> : Flag<operators>;
-/// A composite that gives this argument, an int, to its parts as it was given,
+/// A composite that gives this argument, a number, to its parts as it was given,
 /// and the parts that take it.
 class HandsOn<string argument, list<string> operators>
     : Text<argument, operators>;

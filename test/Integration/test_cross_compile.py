@@ -337,9 +337,10 @@ def images() -> Made:
     )
 
 
+@pytest.mark.parametrize("momentum", [0.1, None])
 @pytest.mark.parametrize("name", test_batch_norm_kernels.SIZES)
-def test_batch_norms(built: list[Built], name: str) -> None:
-    test_batch_norm_kernels.check("cpu", name, torch.float32, {})
+def test_batch_norms(built: list[Built], name: str, momentum: float | None) -> None:
+    test_batch_norm_kernels.check("cpu", name, torch.float32, {}, momentum=momentum)
     for launch in check(built, without_numbers):
         assert "batch_norm" not in launch, launch
 

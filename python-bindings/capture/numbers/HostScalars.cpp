@@ -53,9 +53,9 @@ PyjitValue HostScalars::constant(const rt::Number &number) {
   return s.objects.addConstant(makeNumber(s, number));
 }
 
-PyjitValue HostScalars::arith(rt::Arith function, PyjitValue a, PyjitValue b,
+PyjitValue HostScalars::arith(rt::Arith function,
+                              const std::vector<PyjitValue> &operands,
                               const rt::Number &result) {
-  std::vector<PyjitValue> operands{a, b};
   return s.add(PyjitArithOp{
       .function = view(rt::kArithNames[unsigned(function)]),
       .operands = view(operands),
@@ -147,7 +147,7 @@ void HostScalars::keepWhole(const Held &held) {
   compare(rt::Compare::Ge, held.value, constant(rt::Number::of(-kWhole)));
   rt::Number zero = rt::Number::of(0.0);
   PyjitValue rest =
-      arith(rt::Arith::Mod, held.value, constant(rt::Number::of(1.0)), zero);
+      arith(rt::Arith::Mod, {held.value, constant(rt::Number::of(1.0))}, zero);
   compare(rt::Compare::Eq, rest, constant(zero));
 }
 
@@ -197,7 +197,7 @@ bool HostScalars::add(const at::TensorBase &tensor, const rt::Number &given) {
     if (tensor.scalar_type() == at::kFloat)
       keepWhole(*held);
     held->from = held->value;
-    held->value = arith(rt::Arith::Add, held->value, constant(addend), sum);
+    held->value = arith(rt::Arith::Add, {held->value, constant(addend)}, sum);
   }
   held->number = sum;
   held->written = true;
@@ -207,12 +207,7 @@ bool HostScalars::add(const at::TensorBase &tensor, const rt::Number &given) {
 }
 
 PyjitValue HostScalars::single(PyjitValue value, double number) {
-  std::vector<PyjitValue> operands{value};
-  return s.add(PyjitArithOp{
-      .function = view(rt::kArithNames[unsigned(rt::Arith::Single)]),
-      .operands = view(operands),
-      .value = s.writer.real(number),
-      .resultType = s.writer.object("float")});
+  return arith(rt::Arith::Single, {value}, rt::Number::of(number));
 }
 
 /// In single precision: the factor is rounded, and so is the product, which has
@@ -241,7 +236,7 @@ bool HostScalars::multiply(const at::TensorBase &tensor, double before,
     return !isNew;
   }
   readFirst(*held);
-  PyjitValue wide = arith(rt::Arith::Mul, held->value, single(value, rounded),
+  PyjitValue wide = arith(rt::Arith::Mul, {held->value, single(value, rounded)},
                           rt::Number::of(product));
   held->from = held->value;
   held->value = single(wide, result.real);
@@ -306,6 +301,21 @@ PyjitValue HostScalars::read(PyObject *tensor, rt::Number &number) {
   if (isTransformed(tensor))
     return -1;
   return read(THPVariable_Unpack(tensor), number);
+}
+
+PyjitValue HostScalars::readAs(NumberKind kind, PyObject *tensor,
+                               rt::Number &number) {
+  PyjitValue value = read(tensor, number);
+  if (value < 0 || kind == NumberKind::Own ||
+      number.isFloat == (kind == NumberKind::Float))
+    return value;
+  rt::Arith function =
+      kind == NumberKind::Float ? rt::Arith::Float : rt::Arith::Int;
+  rt::Number result;
+  if (!rt::compute(function, number, number, result))
+    return -1;
+  number = result;
+  return arith(function, {value}, result);
 }
 
 HostScalars &TensorRecorder::host() { return impl->host; }

@@ -11,6 +11,7 @@
 #ifndef PYJIT_CAPTURE_NUMBERS_HOSTSCALARS_H
 #define PYJIT_CAPTURE_NUMBERS_HOSTSCALARS_H
 
+#include "numbers/DataScalars.h"
 #include "objects/Node.h"
 
 #include "pyjit-rt/ScalarMath.h"
@@ -38,6 +39,8 @@ public:
   /// if it is no such tensor.
   PyjitValue read(const at::TensorBase &tensor, rt::Number &number);
   PyjitValue read(PyObject *tensor, rt::Number &number);
+  /// Likewise of what Python makes of it: `float(tensor)`, `int(tensor)`.
+  PyjitValue readAs(NumberKind kind, PyObject *tensor, rt::Number &number);
   /// `tensor += addend` has run. False: it is an operator like any other.
   bool add(const at::TensorBase &tensor, const rt::Number &addend);
   /// `tensor *= factor` has run, of a factor that the guards compute as
@@ -77,7 +80,7 @@ private:
   void keepWhole(const Held &held);
   PyjitValue constant(const rt::Number &number);
   PyjitValue single(PyjitValue value, double number);
-  PyjitValue arith(rt::Arith function, PyjitValue a, PyjitValue b,
+  PyjitValue arith(rt::Arith function, const std::vector<PyjitValue> &operands,
                    const rt::Number &result);
   void compare(rt::Compare function, PyjitValue a, PyjitValue b,
                bool outcome = true);

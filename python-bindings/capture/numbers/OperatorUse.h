@@ -41,8 +41,8 @@ struct OperatorUse {
   /// the numbers that these are given (DropRates.cpp).
   Argument *rate = nullptr;
   std::vector<std::pair<double, PyjitValue>> ofRate;
-  /// The int that composite operators hand on to their parts as it is
-  /// (HandedInts.cpp), or null.
+  /// The number that composite operators hand on to their parts as it is
+  /// (HandedNumbers.cpp), or null.
   Argument *handed = nullptr;
   bool slot = false; ///< an operator of Python's, not a call
 

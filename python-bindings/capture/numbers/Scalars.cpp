@@ -616,9 +616,8 @@ bool Scalars::readData(PyObject *tensor, NumberKind kind) {
   if (truth && jump < 0)
     return false;
   rt::Number number;
-  if (int value = truth ? -1 : s.tensors->host().read(tensor, number);
-      value >= 0 && (kind == NumberKind::Own ||
-                     number.isFloat == (kind == NumberKind::Float))) {
+  if (int value = truth ? -1 : s.tensors->host().readAs(kind, tensor, number);
+      value >= 0) {
     s.now.deciding = true;
     pending.push_back({frame, op, nullptr, nullptr, value, number, {}});
     return true;

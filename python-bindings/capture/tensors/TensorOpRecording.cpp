@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "numbers/DropRates.h"
-#include "numbers/HandedInts.h"
+#include "numbers/HandedNumbers.h"
 #include "numbers/LiftedArguments.h"
 #include "tensors/AttentionKernel.h"
 #include "tensors/FusedOptimizers.h"
@@ -223,11 +223,11 @@ void OperatorRecording::readArguments() {
       given.push_back(arguments.computed(value, PyjitNumberScalar));
       continue;
     }
-    if (PyObject *handed =
-            recording.sizes.followed && !lifted[i]
-                ? findHandedInt(recording, op.facts, schema, op.inputs, i)
-                : nullptr) {
-      given.push_back(arguments.number(handed, PyjitNumberSize));
+    if (PyObject *handed = lifted[i] ? nullptr
+                                     : findHandedNumber(recording, op.facts,
+                                                        schema, op.inputs, i)) {
+      given.push_back(arguments.number(
+          handed, op.inputs[i].isInt() ? PyjitNumberSize : PyjitNumberScalar));
       continue;
     }
     given.push_back(lifted[i]

@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "numbers/DropRates.h"
-#include "numbers/HandedInts.h"
+#include "numbers/HandedNumbers.h"
 #include "tensors/AttentionKernel.h"
 #include "tensors/TensorOpFacts.h"
 #include "tensors/TensorOpRecording.h"
@@ -162,7 +162,7 @@ beginComposite(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
     HoldLock lock;
     const c10::FunctionSchema &schema = handle.schema();
     use->composite |= !followRate(recording, facts, schema, inputs) &&
-                      !followInt(recording, facts, schema, inputs);
+                      !followHanded(recording, facts, schema, inputs);
   }
   if (!recording.sizes.followed)
     return nullptr;
