@@ -40,6 +40,22 @@ func.func @gradients(%dy: tensor<32x32x32x32xbf16, #last>, %x: tensor<32x32x32x3
   return %0#0, %0#1, %0#2 : tensor<32x32x32x32xbf16, #last>, tensor<32xf32>, tensor<32xf32>
 }
 
+// A momentum that differs between calls is a number of the kernels.
+// CHECK-LABEL: func.func @number(
+// CHECK: %[[ONES:.*]] = tssa.aten "aten::full_like"(%arg1, 1.000000e+00 : f64
+// CHECK: %[[REST:.*]] = tssa.aten "aten::sub.Scalar"(%[[ONES]], number(%arg3), 1 : i64)
+// CHECK: tssa.aten "aten::mul.Tensor"(%arg1, %[[REST]])
+// CHECK: tssa.aten "aten::mul.Scalar"({{.*}}, number(%arg3))
+// CHECK-NOT: batch_norm
+// CHECK: return
+// FUSED-LABEL: func.func @number(
+// FUSED-NOT: full_like
+// FUSED: return
+func.func @number(%x: tensor<64x32xf32>, %m: tensor<32xf32>, %v: tensor<32xf32>, %n: tensor<f64>) -> (tensor<64x32xf32>, tensor<32xf32>, tensor<32xf32>) {
+  %0:5 = tssa.aten "aten::_native_batch_norm_legit_functional"(%x, none, none, %m, %v, true, number(%n), 1.000000e-05 : f64) : (tensor<64x32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<f64>) -> (tensor<64x32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>)
+  return %0#0, %0#3, %0#4 : tensor<64x32xf32>, tensor<32xf32>, tensor<32xf32>
+}
+
 // Without running statistics, of rows of channels.
 // CHECK-LABEL: func.func @rows(
 // CHECK-NOT: batch_norm
