@@ -124,6 +124,8 @@ def : SizeRule<"UnsafeView", All<["_unsafe_view"]>.Of>;
 def : SizeRule<"Reshape", All<["reshape"]>.Of>;
 def : SizeRule<"Flatten", All<["flatten"]>.Of>;
 def : SizeRule<"Unflatten", All<["unflatten"]>.Of>;
+def : SizeRule<"ViewAsComplex", All<["view_as_complex"]>.Of>;
+def : SizeRule<"ViewAsReal", All<["view_as_real"]>.Of>;
 
 defvar wholeViews = One<["reshape", "flatten.using_ints", "unflatten.int",
                          "view_as", "expand_as"]>.Of;
@@ -158,7 +160,7 @@ def : SizeRule<"Pointwise", All<["_prelu_kernel", "where", "copy", "masked_fill"
                                  "special_i1e", "special_entr", "special_ndtri",
                                  "special_log_ndtr", "special_erfcx", "igamma",
                                  "igammac", "frac", "xlogy", "special_xlog1py",
-                                 "sinc"]>.Of>;
+                                 "sinc", "polar", "complex", "angle"]>.Of>;
 def : SizeRule<"Cross", All<["linalg_cross"]>.Of>;
 def : SizeRule<"LogSigmoid", All<["log_sigmoid_forward"]>.Of>;
 def : SizeRule<"Searched", All<["searchsorted"]>.Of>;

@@ -324,6 +324,51 @@ Shapes size_rules::expand(const SizeCall &c) {
   return one(shown);
 }
 
+/// Shown as numbers of another type, the elements are copied: their order has
+/// to be the sizes' own (see convertRetyped).
+static Shapes retyped(SymbolicShape shown) {
+  SizePolynomial stride = 1;
+  for (unsigned i = shown.rank(); i-- > 0;) {
+    if (shown.strides[i] != stride)
+      return std::nullopt;
+    stride = stride * shown.sizes[i];
+  }
+  return one(std::move(shown));
+}
+
+Shapes size_rules::viewAsComplex(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor();
+  if (!self || self->rank() == 0 || self->sizes.back() != SizePolynomial(2))
+    return std::nullopt;
+  SymbolicShape shown = *self;
+  shown.sizes.pop_back();
+  shown.strides.pop_back();
+  for (SizePolynomial &stride : shown.strides) {
+    auto half = stride.divide(2);
+    if (!half)
+      return std::nullopt;
+    stride = *half;
+  }
+  auto offset = self->offset.divide(2);
+  if (!offset)
+    return std::nullopt;
+  shown.offset = *offset;
+  return retyped(std::move(shown));
+}
+
+Shapes size_rules::viewAsReal(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor();
+  if (!self)
+    return std::nullopt;
+  SymbolicShape shown = *self;
+  shown.offset = self->offset * 2;
+  for (SizePolynomial &stride : shown.strides)
+    stride = stride * 2;
+  shown.sizes.push_back(2);
+  shown.strides.push_back(1);
+  return retyped(std::move(shown));
+}
+
 //===----------------------------------------------------------------------===//
 // The same elements in other sizes
 //===----------------------------------------------------------------------===//

@@ -366,7 +366,7 @@ LogicalResult Converter::convertRetyped(refgraph::TensorOp op) {
   const char *copy = operators::lookupFacts(op.getOverload()).retypedView;
   auto shown = cast<refgraph::TensorType>(op.getResult(0).getType());
   RankedTensorType contents = contentsOf(shown);
-  if (!copy || contents.getEncoding())
+  if (!copy || contents != tssa::getRowMajorType(contents))
     return op.emitError("is a view that no rule describes: ")
            << op.getInputs()[0].getType() << " shown as " << shown;
   SmallVector<Value> operands{load(op.getLoc(), op.getInputs()[0])};
