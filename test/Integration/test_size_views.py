@@ -139,3 +139,33 @@ def test_dimensions_of_nothing(name: str) -> None:
         assert (want.shape, want.stride()) == (have.shape, have.stride())
         torch.testing.assert_close(have, want)
     assert pyjit.stats(fast)["misses"] <= 3
+
+
+def rotated(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+    turns = torch.polar(torch.ones_like(angles), angles)
+    numbers = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(numbers * turns[:, :, None]).flatten(3)
+
+
+def stated(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+    b, n, heads, d = x.size()
+    assert list(x.size()) == [b, n, heads, d]
+    return x.sum(1) * angles.shape[1]
+
+
+@pytest.mark.parametrize("f", [rotated, stated])
+def test_complex_numbers_and_lists_of_sizes(f: Callable[..., torch.Tensor]) -> None:
+    import pyjit
+
+    fast = pyjit.compile(f)
+    misses = 0
+    for turn, (b, n) in enumerate([(2, 3), (2, 5), (3, 5), (4, 7), (5, 9), (2, 11)]):
+        if turn == 4:
+            misses = pyjit.stats(fast).misses
+        x, angles = torch.randn(b, n, 4, 8), torch.randn(b, n, 4)
+        have, want = fast(x, angles), f(x, angles)
+        torch.testing.assert_close(have, want)
+        assert have.stride() == want.stride()
+    stats = pyjit.stats(fast)
+    assert stats.misses == misses, stats
+    assert not stats["fixed_sizes"] and not stats["specialized_sizes"], stats

@@ -104,7 +104,7 @@ bool Scalars::followNumbers(const Instruction &in) {
       beginSlot(rt::kCompareNames[unsigned(function)], a, b);
     else if (isTracked(a) || isTracked(b))
       compare(function, a, b, /*branches=*/true);
-    else if (!compareTuples(function, a, b))
+    else if (!compareSequences(function, a, b))
       specializeOperands(frame, in, 2);
     return true;
   }

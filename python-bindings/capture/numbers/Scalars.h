@@ -254,7 +254,7 @@ private:
   void askNumber(int value, int64_t number);
   void askProduct(const std::vector<std::pair<int, int64_t>> &factors);
   bool question(const Call &call, const char *name);
-  bool compareTuples(rt::Compare function, PyObject *a, PyObject *b);
+  bool compareSequences(rt::Compare function, PyObject *a, PyObject *b);
   void searchesFor(PyObject *number);
   bool compareElements(PyObject *number, PyObject *sequence);
   bool compareKeys(PyObject *number, PyObject *dict);

@@ -165,25 +165,30 @@ bool Scalars::question(const Call &call, const char *name) {
   return false;
 }
 
-/// Two tuples are equal if their elements are, one after the other.
-bool Scalars::compareTuples(rt::Compare function, PyObject *a, PyObject *b) {
+/// Two tuples, or two lists, are equal if their elements are, one after the
+/// other.
+bool Scalars::compareSequences(rt::Compare function, PyObject *a, PyObject *b) {
+  bool tuples = PyTuple_Check(a) && PyTuple_Check(b);
+  bool lists = PyList_CheckExact(a) && PyList_CheckExact(b);
   if ((function != rt::Compare::Eq && function != rt::Compare::Ne) ||
-      !PyTuple_Check(a) || !PyTuple_Check(b))
+      (!tuples && !lists))
     return false;
   bool any = false;
-  for (PyObject *tuple : {a, b})
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+  for (PyObject *sequence : {a, b})
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
       rt::Number number;
-      if (!asNumber(PyTuple_GET_ITEM(tuple, i), number))
+      if (!asNumber(PySequence_Fast_GET_ITEM(sequence, i), number))
         return false;
-      any |= isTracked(PyTuple_GET_ITEM(tuple, i));
+      any |= isTracked(PySequence_Fast_GET_ITEM(sequence, i));
     }
   if (!any)
     return false;
-  if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b))
+  Py_ssize_t size = PySequence_Fast_GET_SIZE(a);
+  if (size != PySequence_Fast_GET_SIZE(b))
     return true; // lengths are no sizes
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
-    PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject *x = PySequence_Fast_GET_ITEM(a, i);
+    PyObject *y = PySequence_Fast_GET_ITEM(b, i);
     rt::Number m, n;
     bool equal = false;
     asNumber(x, m);
