@@ -284,6 +284,7 @@ class Fixes(IntEnum):
     OUTCOME = 1
     LENGTH = 2
     TEXT = 3
+    TRUTH = 4
 
 class SegmentKind(IntEnum):
     """What a segment is to the branch that broke its graph (include/pyjit-c/Compiler.h)."""

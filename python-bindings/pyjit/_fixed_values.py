@@ -45,6 +45,11 @@ def _limit(kind: Fixes, seen: list[tuple[int, ...]]) -> int:
     return _FEW if few else _MOST
 
 
+def _differ(truths: list[int], before: tuple[int, ...]) -> bool:
+    """Whether the data of two recordings said otherwise, as far as both have asked."""
+    return any(now != then for now, then in zip(truths, before))
+
+
 class FixedValues:
     """What the instructions of one compiled function have fixed, in all its recordings."""
 
@@ -67,6 +72,11 @@ class FixedValues:
         sites = set()
         for (code, offset, kind, container), sequence in values.items():
             seen = self._seen[code, offset, kind, container]
+            if kind == Fixes.TRUTH:
+                if any(_differ(sequence, before) for before in seen):
+                    sites.add((code, offset))
+                seen[tuple(sequence)] = None
+                continue
             seen[tuple(sequence)] = None
             many = specializations >= _MANY_SPECIALIZATIONS
             if len(seen) >= (2 if many else _limit(Fixes(kind), list(seen))):

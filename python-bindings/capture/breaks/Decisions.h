@@ -63,6 +63,8 @@ public:
     int proxy = -1;
   } truthAhead;
   int truthLeft = -1; ///< on top of the operand stack at a graph break
+  /// How often instructions gave Python a truth as a value.
+  std::map<std::pair<PyCodeObject *, int>, int> truthsAt;
 
 private:
   Recording &s;

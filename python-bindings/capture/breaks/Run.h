@@ -67,7 +67,8 @@ private:
     };
     recording.decisions.atTruth = [this](PyCodeObject *code, int offset,
                                          PyObject *condition) {
-      return goesOneWay(code, offset, condition, /*truth=*/-1);
+      return goesOneWay(code, offset, condition, /*truth=*/-1) ||
+             goesByTruth(code, offset, condition);
     };
   }
   /// Looks at what became of the recording.
@@ -112,6 +113,7 @@ private:
               std::string &text, std::vector<PyObject *> &found);
   bool goesOneWay(PyCodeObject *code, int offset, PyObject *condition,
                   int truth);
+  bool goesByTruth(PyCodeObject *code, int offset, PyObject *condition);
   bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
 
   // One event (Run.cpp).

@@ -17,6 +17,9 @@
 
 using namespace pyjit::capture;
 
+/// So many truths of data as values one instruction gives in a recording.
+static constexpr int kMostTruths = 64;
+
 //===----------------------------------------------------------------------===//
 // What the next run should do better
 //===----------------------------------------------------------------------===//
@@ -111,6 +114,43 @@ void Run::learnNumbers(Recording &recording) {
     learn(state,
           {ReasonKind::DataInPython, "a tensor's data as a Python number"});
   }
+}
+
+/// Of a tensor's truth that is a value, and that no jump asks for at once
+/// (`torch._check(t.item())`). True is one object and cannot be followed: the
+/// program checks that it is what it was, for most such calls find it so for
+/// ever. Where a recording finds another one, the graph breaks from then on
+/// (see _fixed_values.py); so it does where a loop asks in each iteration, for
+/// that loop may have any number of them.
+bool Run::goesByTruth(PyCodeObject *code, int offset, PyObject *tensor) {
+  Recording &s = *recording;
+  Origin origin = originOf(code, nullptr);
+  std::pair<PyCodeObject *, int> site{origin.code, offset - origin.shift};
+  auto &frames = s.tracker.frames;
+  bool isGenerator =
+      std::any_of(frames.begin() + 1, frames.end(), [](const ShadowFrame &f) {
+        return pyjitFrameIsGenerator(f.frame);
+      });
+  if (known.count(site) || ranBackward(s) || s.decisions.heads.count > 0 ||
+      s.checkpoint.repeats() || !planner || surveying || isGenerator ||
+      s.tensors->valueOf(tensor) < 0)
+    return false;
+  int outcome = TensorRecorder::truthOf(tensor);
+  if (outcome < 0)
+    return false;
+  if (!frames.back().truths.insert(offset).second ||
+      ++s.decisions.truthsAt[site] > kMostTruths) {
+    Reason why{ReasonKind::DataInPython, "a tensor's data read by Python"};
+    known.emplace(site, why);
+    learned.push_back({Py_NewRef(reinterpret_cast<PyObject *>(site.first)),
+                       site.second, why});
+    return false;
+  }
+  s.dataNumbers.noteSite(); // a graph break there, if this cannot be compiled
+  s.breaks.noteFixed(GraphBreaks::Fixes::Truth, outcome);
+  s.attributes.special(tensor, "__bool__");
+  s.decisions.speculate(s.tensors->valueOf(tensor), outcome);
+  return !s.ended();
 }
 
 //===----------------------------------------------------------------------===//

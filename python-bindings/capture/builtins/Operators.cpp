@@ -82,14 +82,18 @@ void Operators::truth(PyObject *o) {
     return lengthOf(o);
 }
 
-void Operators::truthAsValue(PyObject *o) {
+bool Operators::assumesTruth(PyObject *o) {
   const ShadowFrame &top = s.tracker.frames.back();
   bool asks = ObjectTable::isTensor(o) && !s.tensors->isConstant(o) &&
-              !isTransformed(o) && top.code;
-  if (asks && s.decisions.atTruth &&
-      s.decisions.atTruth(top.code, top.offset, o))
+              !isTransformed(o) && top.code && s.decisions.atTruth &&
+              s.decisions.atTruth(top.code, top.offset, o);
+  if (asks)
     s.now.deciding = true; // the question itself is not recorded
-  else
+  return asks;
+}
+
+void Operators::truthAsValue(PyObject *o) {
+  if (!assumesTruth(o))
     truth(o);
 }
 

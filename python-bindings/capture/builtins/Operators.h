@@ -25,6 +25,9 @@ public:
   void truth(PyObject *object);
   /// For `bool(object)` and `not object`, which no jump asks.
   void truthAsValue(PyObject *object);
+  /// Likewise, of a tensor of data: whether the recording goes on with the
+  /// truth that it has in this call.
+  bool assumesTruth(PyObject *tensor);
   void lengthOf(PyObject *object);
   ResultKind format(PyObject *object);
   void formatParts(PyObject *container);

@@ -7,6 +7,8 @@
 #include "TraceWriter.h"
 #include "interpreter/Code.h"
 
+#include <set>
+
 namespace pyjit::capture {
 
 /// What an instruction's or a native function's result will be.
@@ -80,6 +82,7 @@ struct ShadowFrame {
   PyObject *condition = nullptr;
   int pendingOffset = 0; ///< of the instruction that `pending` is about
   bool direct = false;   ///< the frame's result is its caller's instruction's
+  std::set<int> truths;  ///< where Python was given a truth of data as a value
 };
 
 /// How far a frame is with its instruction: not begun; in the call of the frame

@@ -614,7 +614,7 @@ bool Scalars::readData(PyObject *tensor, NumberKind kind) {
                (kind == NumberKind::Own && DataScalars::isBool(tensor));
   int jump = truth ? nextJump() : -1;
   if (truth && jump < 0)
-    return false;
+    return s.operators.assumesTruth(tensor);
   rt::Number number;
   if (int value = truth ? -1 : s.tensors->host().readAs(kind, tensor, number);
       value >= 0) {
