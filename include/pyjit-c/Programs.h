@@ -119,8 +119,14 @@ enum {
   PYJIT_STATE_DISPATCH_MODE = 1 << 10,      // a mode is active
   PYJIT_STATE_HANDLES_EXCEPTION = 1 << 11,  // Python is handling one
   PYJIT_STATE_AUTOCAST_NESTED = 1 << 12,    // inside an autocast region
-  PYJIT_STATE_SAVED_TENSOR_HOOKS = 1 << 13  // hooks on saved tensors are
+  PYJIT_STATE_SAVED_TENSOR_HOOKS = 1 << 13, // hooks on saved tensors are
                                             // active, or forbidden
+  // Which kernels of attention the user allows.
+  PYJIT_STATE_SDP_FLASH = 1 << 14,
+  PYJIT_STATE_SDP_MEM_EFFICIENT = 1 << 15,
+  PYJIT_STATE_SDP_MATH = 1 << 16,
+  PYJIT_STATE_SDP_CUDNN = 1 << 17,
+  PYJIT_STATE_SDP_OVERRIDEABLE = 1 << 18
 };
 
 /// Thread and process state. A bit is compared when it is in `known`; a dtype

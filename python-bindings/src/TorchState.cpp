@@ -66,6 +66,13 @@ bool stateMatches(const PyjitState &state) {
     set(PYJIT_STATE_SAVED_TENSOR_HOOKS,
         !hooks.stack.empty() || hooks.disabled_error_message);
   }
+  if (state.known >= PYJIT_STATE_SDP_FLASH) {
+    set(PYJIT_STATE_SDP_FLASH, context.userEnabledFlashSDP());
+    set(PYJIT_STATE_SDP_MEM_EFFICIENT, context.userEnabledMemEfficientSDP());
+    set(PYJIT_STATE_SDP_MATH, context.userEnabledMathSDP());
+    set(PYJIT_STATE_SDP_CUDNN, context.userEnabledCuDNNSDP());
+    set(PYJIT_STATE_SDP_OVERRIDEABLE, context.userEnabledOverrideableSDP());
+  }
   if ((value ^ state.value) & state.known)
     return false;
   auto same = [](int8_t recorded, c10::ScalarType now) {

@@ -171,7 +171,12 @@ ArrayRef<StringRef> StateOp::getFlagNames() {
                                         "dispatch_mode",
                                         "handles_exception",
                                         "autocast_nested",
-                                        "saved_tensor_hooks"};
+                                        "saved_tensor_hooks",
+                                        "sdp_flash",
+                                        "sdp_mem_efficient",
+                                        "sdp_math",
+                                        "sdp_cudnn",
+                                        "sdp_overrideable"};
   return names;
 }
 

@@ -96,9 +96,13 @@ void SegmentComposer::note(Operation *op) {
 
 /// What stays as it is throughout a call, other than what segments may change.
 static bool isOfTheCall(StateOp op) {
-  return op.getValues().contains("handles_exception") ||
-         op.getValues().contains("autocast_nested") ||
-         op.getValues().contains("saved_tensor_hooks");
+  static constexpr StringRef names[] = {
+      "handles_exception",  "autocast_nested", "saved_tensor_hooks",
+      "sdp_flash",          "sdp_math",        "sdp_mem_efficient",
+      "sdp_overrideable",   "sdp_cudnn"};
+  return llvm::any_of(names, [&](StringRef name) {
+    return op.getValues().contains(name);
+  });
 }
 
 /// What no merged trace has.

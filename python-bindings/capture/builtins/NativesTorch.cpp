@@ -163,6 +163,15 @@ ResultKind hasTorchFunction(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+/// `_get_flash_sdp_enabled` and `_set_sdp_use_flash`, and so on.
+ResultKind attentionKernels(Recording &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!PyBool_Check(arg))
+      return s.calls.unknownNative(c);
+  s.tensors->guardAttentionKernels();
+  return ResultKind::Fresh;
+}
+
 ResultKind setGradMode(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
@@ -483,6 +492,12 @@ void pyjit::capture::addTorch(NativeTable &t) {
            "_cuda_isInBadFork",
        })
     t.add(("torch._C:" + std::string(name)).c_str(), stateGetter);
+  for (std::string kernel :
+       {"flash", "mem_efficient", "math", "cudnn", "overrideable"}) {
+    t.add(("torch._C:_get_" + kernel + "_sdp_enabled").c_str(),
+          attentionKernels);
+    t.add(("torch._C:_set_sdp_use_" + kernel).c_str(), attentionKernels);
+  }
   for (const char *name : {"_has_torch_function", "_has_torch_function_unary",
                            "_has_torch_function_variadic"})
     t.add(("torch._C:" + std::string(name)).c_str(), hasTorchFunction);

@@ -222,7 +222,9 @@ Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
     hasHook = true;
   }
   Found found;
-  if (getter == PyType_Type.tp_getattro) {
+  bool isClass = PyType_Check(object) &&
+                 isPybindClass(reinterpret_cast<PyTypeObject *>(object));
+  if (getter == PyType_Type.tp_getattro || isClass) {
     found = classAttr(s, object, name);
   } else if (getter == PyModule_Type.tp_getattro) {
     found = genericAttr(object, name);

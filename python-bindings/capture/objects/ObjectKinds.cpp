@@ -114,6 +114,15 @@ bool pyjit::capture::isProperty(PyObject *descr) {
          Py_TYPE(descr)->tp_descr_get == PyProperty_Type.tp_descr_get;
 }
 
+bool pyjit::capture::isPybindClass(PyTypeObject *type) {
+  return !std::strcmp(Py_TYPE(type)->tp_name, "pybind11_type");
+}
+
+bool pyjit::capture::isPybindEnum(PyTypeObject *type) {
+  static PyObject *name = PyUnicode_InternFromString("__entries");
+  return isPybindClass(type) && pyjitTypeLookup(type, name);
+}
+
 bool pyjit::capture::isTorchValueType(PyTypeObject *type) {
   static const std::set<std::string> names = {
       "torch.dtype",  "torch.device", "torch.finfo",        "torch.iinfo",

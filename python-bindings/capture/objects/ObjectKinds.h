@@ -54,6 +54,11 @@ inline bool isDefaultDict(PyObject *o) {
 }
 /// Torch's immutable descriptions: dtypes, devices, sizes, ...
 bool isTorchValueType(PyTypeObject *type);
+/// A class that pybind11 has made: its attributes are found as those of others,
+/// but for functions of C++.
+bool isPybindClass(PyTypeObject *type);
+/// An enumeration of C++'s, whose members are known by identity.
+bool isPybindEnum(PyTypeObject *type);
 
 } // namespace pyjit::capture
 

@@ -225,7 +225,7 @@ bool ObjectTable::shouldPin(PyObject *o) {
   if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) || PyType_Check(o))
     return true;
   // Enumeration members are compared by identity; modules rarely change.
-  if (!std::strcmp(Py_TYPE(type)->tp_name, "EnumType"))
+  if (!std::strcmp(Py_TYPE(type)->tp_name, "EnumType") || isPybindEnum(type))
     return true;
   static PyObject *moduleClass = findObject("torch.nn:Module");
   if (moduleClass &&

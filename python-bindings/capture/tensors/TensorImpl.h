@@ -68,6 +68,11 @@ struct State {
   int autocastNesting; ///< regions, be they such that switch it off
   bool deterministic, deterministicWarnOnly, cudnn, mkldnn;
   at::ScalarType defaultDtype, autocastCpuDtype, autocastCudaDtype;
+  /// Kernels of attention that the user allows.
+  struct Attention {
+    bool flash, efficient, math, cudnn, overrideable;
+    bool operator==(const Attention &) const = default;
+  } attention;
   uint64_t includedKeys, excludedKeys;
   bool forwardGrad;         ///< forward-mode differentiation may be used
   bool savesTensorsPlainly; ///< hooks on saved tensors may be set, and none are
@@ -98,6 +103,7 @@ struct EarlierOperators {
   bool onCurrentDevice = false; ///< made a tensor on CUDA's current device
   bool checkpointed = false;    ///< a function under checkpoint has run
   bool hooksGuarded = false;    ///< see guardHooks
+  bool attentionGuarded = false; ///< see guardAttentionKernels
   bool graph = false; ///< made a graph that a backward can go through yet
   WrittenLeaves leaves;
   FrozenLeaves frozen;

@@ -29,6 +29,10 @@ State State::now() {
   s.deterministicWarnOnly = context.deterministicAlgorithmsWarnOnly();
   s.cudnn = context.userEnabledCuDNN();
   s.mkldnn = context.userEnabledMkldnn();
+  s.attention = {context.userEnabledFlashSDP(),
+                 context.userEnabledMemEfficientSDP(),
+                 context.userEnabledMathSDP(), context.userEnabledCuDNNSDP(),
+                 context.userEnabledOverrideableSDP()};
   s.defaultDtype = c10::typeMetaToScalarType(at::get_default_dtype());
   s.autocastCpuDtype = at::autocast::get_autocast_dtype(at::kCPU);
   s.autocastCudaDtype = at::autocast::get_autocast_dtype(at::kCUDA);
@@ -81,6 +85,20 @@ PyjitAttribute TensorRecorder::stateAtStart() {
                                   values.data(), names.size());
 }
 
+void TensorRecorder::guardAttentionKernels() {
+  const State::Attention &allowed = impl->state.attention;
+  Recording &s = impl->recording;
+  const std::pair<const char *, bool> flags[] = {
+      {"sdp_flash", allowed.flash},
+      {"sdp_mem_efficient", allowed.efficient},
+      {"sdp_math", allowed.math},
+      {"sdp_cudnn", allowed.cudnn},
+      {"sdp_overrideable", allowed.overrideable}};
+  if (!std::exchange(impl->earlier.attentionGuarded, true))
+    for (const auto &[name, on] : flags)
+      s.add(PyjitStateOp{.values = s.writer.state(name, on)});
+}
+
 std::string TensorRecorder::stateChange(int *gradMode) {
   const State &a = impl->state, b = State::now();
   if (a.gradMode != b.gradMode) {
@@ -94,7 +112,7 @@ std::string TensorRecorder::stateChange(int *gradMode) {
       a.deterministic != b.deterministic || a.cudnn != b.cudnn ||
       a.deterministicWarnOnly != b.deterministicWarnOnly ||
       a.mkldnn != b.mkldnn || a.defaultDtype != b.defaultDtype ||
-      a.forwardGrad != b.forwardGrad ||
+      a.forwardGrad != b.forwardGrad || a.attention != b.attention ||
       a.savesTensorsPlainly != b.savesTensorsPlainly)
     return "Torch's global state changed by the call";
   return "";

@@ -103,6 +103,10 @@ public:
   /// What of that state differs now; empty if nothing.
   /// `gradMode`: where to put the grad mode if it may differ, or null.
   std::string stateChange(int *gradMode = nullptr);
+  /// The call reads or sets which kernels of attention are allowed
+  /// (`torch.nn.attention.sdpa_kernel`): each call begins with the same, and
+  /// `stateChange` sees to it that they are left so.
+  void guardAttentionKernels();
   /// Conflicts that show only at the end (overlapping memory).
   std::string finalConflict();
   /// Why calls cannot be recorded at all in the present state, or empty.
