@@ -15,7 +15,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as attention
 
 Tensor = torch.Tensor
-MATH, FLASH, EFFICIENT = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION
+MATH, FLASH, EFFICIENT = (
+    SDPBackend.MATH,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+)
 
 
 def flags() -> tuple[bool, ...]:
@@ -92,7 +96,12 @@ def left(x: Tensor) -> Any:
 def compared(x: Tensor) -> Any:
     kinds = {MATH: 1, FLASH: 2}
     chosen = MATH if x.shape[0] > 2 else FLASH
-    return x * kinds[chosen], chosen == MATH, chosen in [MATH, EFFICIENT], chosen is FLASH, chosen.name
+    return (
+        x * kinds[chosen],
+        chosen == MATH,
+        chosen in [MATH, EFFICIENT],
+        chosen is FLASH,
+    )
 
 
 PROGRAMS = (one, several, nested, decorated, old, broken, raised, left, compared)
@@ -101,7 +110,12 @@ PROGRAMS = (one, several, nested, decorated, old, broken, raised, left, compared
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     cuda, before = torch.backends.cuda, flags()
-    setters = (cuda.enable_flash_sdp, cuda.enable_mem_efficient_sdp, cuda.enable_math_sdp, cuda.enable_cudnn_sdp)
+    setters = (
+        cuda.enable_flash_sdp,
+        cuda.enable_mem_efficient_sdp,
+        cuda.enable_math_sdp,
+        cuda.enable_cudnn_sdp,
+    )
     yield
     for set, value in zip(setters, before, strict=True):
         set(value)
@@ -109,7 +123,9 @@ def restored() -> Iterator[None]:
 
 def story(f: Callable[[Tensor], Any], seen: list[Any]) -> None:
     for call in range(14):
-        x = values(3 if call < 10 else 2, 2, 4, 8, seed=call).requires_grad_(call % 2 == 1)
+        x = values(3 if call < 10 else 2, 2, 4, 8, seed=call).requires_grad_(
+            call % 2 == 1
+        )
         if call in (5, 8):
             torch.backends.cuda.enable_mem_efficient_sdp(call == 8)
         result = f(x)

@@ -97,12 +97,11 @@ void SegmentComposer::note(Operation *op) {
 /// What stays as it is throughout a call, other than what segments may change.
 static bool isOfTheCall(StateOp op) {
   static constexpr StringRef names[] = {
-      "handles_exception",  "autocast_nested", "saved_tensor_hooks",
-      "sdp_flash",          "sdp_math",        "sdp_mem_efficient",
-      "sdp_overrideable",   "sdp_cudnn"};
-  return llvm::any_of(names, [&](StringRef name) {
-    return op.getValues().contains(name);
-  });
+      "handles_exception", "autocast_nested", "saved_tensor_hooks",
+      "sdp_flash",         "sdp_math",        "sdp_mem_efficient",
+      "sdp_overrideable",  "sdp_cudnn"};
+  return llvm::any_of(
+      names, [&](StringRef name) { return op.getValues().contains(name); });
 }
 
 /// What no merged trace has.

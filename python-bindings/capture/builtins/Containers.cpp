@@ -360,27 +360,15 @@ void Containers::own(PyObject *o) {
                  "a change of an instance's __dict__");
   if (node->appended)
     return ownAppended(node);
-  if (!PyList_CheckExact(o) && !PyDict_Check(o) && !PySet_Check(o))
+  // A set that is filled again lies as its table does then, which is not how
+  // eager's lies that grew from another one.
+  if (!PyList_CheckExact(o) && !PyDict_Check(o))
     return s.end(ReasonKind::EarlierObject,
                  "a change of a " + typeName(o) + " from before the call");
-  if (PySet_Check(o)) {
-    // Its order is not known, and not needed unless somebody walks it.
-    PyObject *list = PySequence_List(o);
-    s.reads.length(node, PySet_GET_SIZE(o));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
-      PyObject *item = PyList_GET_ITEM(list, i);
-      if (!s.objects.known(item))
-        s.objects.pin(item);
-      setItem(o, item);
-    }
-    s.objects.keep(list);
-    Py_DECREF(list);
-  } else {
-    size_t before = s.scalars.pendingReads();
-    readAll(o);
-    if (PyList_CheckExact(o))
-      s.scalars.ownNumbers(node, before);
-  }
+  size_t before = s.scalars.pendingReads();
+  readAll(o);
+  if (PyList_CheckExact(o))
+    s.scalars.ownNumbers(node, before);
   if (s.dead)
     return;
   node->owned = node->replaced = true;

@@ -99,10 +99,10 @@ struct EarlierOperators {
   std::string unseenWrite;
   /// Wrote a part of a tensor of the CPU; empty if none did.
   std::string hostPart;
-  bool onDevice = false;        ///< met a tensor that is not the CPU's
-  bool onCurrentDevice = false; ///< made a tensor on CUDA's current device
-  bool checkpointed = false;    ///< a function under checkpoint has run
-  bool hooksGuarded = false;    ///< see guardHooks
+  bool onDevice = false;         ///< met a tensor that is not the CPU's
+  bool onCurrentDevice = false;  ///< made a tensor on CUDA's current device
+  bool checkpointed = false;     ///< a function under checkpoint has run
+  bool hooksGuarded = false;     ///< see guardHooks
   bool attentionGuarded = false; ///< see guardAttentionKernels
   bool graph = false; ///< made a graph that a backward can go through yet
   WrittenLeaves leaves;
