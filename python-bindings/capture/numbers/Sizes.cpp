@@ -166,7 +166,7 @@ bool Scalars::question(const Call &call, const char *name) {
 }
 
 /// Two tuples, or two lists, are equal if their elements are, one after the
-/// other.
+/// other. (Of floats, a nan equals itself there and nothing else.)
 bool Scalars::compareSequences(rt::Compare function, PyObject *a, PyObject *b) {
   bool tuples = PyTuple_Check(a) && PyTuple_Check(b);
   bool lists = PyList_CheckExact(a) && PyList_CheckExact(b);
@@ -177,7 +177,8 @@ bool Scalars::compareSequences(rt::Compare function, PyObject *a, PyObject *b) {
   for (PyObject *sequence : {a, b})
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
       rt::Number number;
-      if (!asNumber(PySequence_Fast_GET_ITEM(sequence, i), number))
+      if (!asNumber(PySequence_Fast_GET_ITEM(sequence, i), number) ||
+          number.isFloat)
         return false;
       any |= isTracked(PySequence_Fast_GET_ITEM(sequence, i));
     }
