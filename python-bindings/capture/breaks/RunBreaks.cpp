@@ -131,9 +131,11 @@ bool Run::goesByTruth(PyCodeObject *code, int offset, PyObject *tensor) {
       std::any_of(frames.begin() + 1, frames.end(), [](const ShadowFrame &f) {
         return pyjitFrameIsGenerator(f.frame);
       });
-  if (known.count(site) || ranBackward(s) || s.decisions.heads.count > 0 ||
-      s.checkpoint.repeats() || !planner || surveying || isGenerator ||
-      s.tensors->valueOf(tensor) < 0)
+  // Where gradients flow, a graph break may be in front of a backward: such
+  // truths are branches that go one way (see learnOneWay).
+  if (known.count(site) || ranBackward(s) || s.tensors->gradientFlows() ||
+      s.decisions.heads.count > 0 || s.checkpoint.repeats() || !planner ||
+      surveying || isGenerator || s.tensors->valueOf(tensor) < 0)
     return false;
   int outcome = TensorRecorder::truthOf(tensor);
   if (outcome < 0)
