@@ -118,7 +118,10 @@ def test_dict_methods(compile: Compile) -> Steps:
         yield [f(values(4), d), d]
 
 
-@scenario(captured="late", graph_breaks="a deque from before the call")
+@scenario(
+    captured="late",
+    graph_breaks=("a deque from before the call", "a change of a set from before"),
+)
 def test_set_and_deque(compile: Compile) -> Steps:
     seen: set[int] = set()
     queue: collections.deque[torch.Tensor] = collections.deque(maxlen=2)

@@ -27,6 +27,7 @@ from Integration.harness import (
     snapshot,
     values,
 )
+from torch import nn
 
 Tensors = list[torch.Tensor]
 
@@ -284,3 +285,65 @@ def test_errors_in_the_walk(compile: Compile) -> Steps:
     fast = compile(f)
     for turn in (*TURNS, *TURNS):
         yield fast(turn)
+
+
+class _Hinted:
+    """Says how many elements it has, or how many it may have."""
+
+    def __init__(self, name: str, asked: list[str]) -> None:
+        self.name, self.asked = name, asked
+
+    def __iter__(self) -> Any:
+        return iter([1.0, 2.0, 3.0])
+
+
+class _WithLength(_Hinted):
+    def __len__(self) -> int:
+        self.asked.append("length")
+        return 3
+
+
+class _WithHint(_Hinted):
+    def __length_hint__(self) -> int:
+        self.asked.append("hint")
+        return 7
+
+
+_STARRED: dict[str, Callable[[Any, Any], Any]] = {
+    "display": lambda x, o: [*o, x][-1] * len([*o]),
+    "arguments": lambda x, o: (lambda *a: a[-1] * len(a))(*o, x),
+    "list": lambda x, o: x * len(list(o)),
+    "tuple": lambda x, o: x * len(tuple(o)),
+}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    (nn.ModuleList, nn.ParameterList, _WithLength, _WithHint),
+    ids=lambda k: k.__name__,
+)
+@pytest.mark.parametrize("use", _STARRED)
+def test_lengths_are_hinted(use: str, kind: Any) -> None:
+    """Who makes a list of something asks its `__len__` first, or its `__length_hint__`."""
+    results = []
+    for compile in (lambda f: f, pyjit.compile):
+        asked: list[str] = []
+        if kind in (_WithLength, _WithHint):
+            o = kind("o", asked)
+        else:
+            o = kind(
+                [
+                    nn.Linear(2, 2)
+                    if kind is nn.ModuleList
+                    else nn.Parameter(torch.ones(2))
+                    for _ in range(3)
+                ]
+            )
+        f = compile(_STARRED[use])
+        results.append(
+            [f(torch.ones(2) * call, o) for call in range(6)]
+            + [torch.tensor(len(asked))]
+        )
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
+    stats = pyjit.stats(f)
+    assert stats.hits >= 3 and (asked or not stats.graph_breaks), stats

@@ -23,6 +23,8 @@ public:
   /// `iterate` for what goes from element to element and asks nothing else: the
   /// order of a set of values from before the call is checked by each call.
   ResultKind walk(PyObject *o);
+  /// Who makes a list of it asks first how long it may be.
+  void hintLength(PyObject *o);
   ResultKind next(PyObject *iterator);
   void contains(PyObject *container, PyObject *item);
   /// Reads every element (and key) of an external container.

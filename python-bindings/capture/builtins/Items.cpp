@@ -255,6 +255,14 @@ ResultKind Containers::iterate(PyObject *o) {
   return ResultKind::Fresh;
 }
 
+void Containers::hintLength(PyObject *o) {
+  if (isValue(o) || ObjectTable::isTensor(o) || !isHeap(o) || PyType_Check(o) ||
+      !s.objects.require(o))
+    return;
+  if (!s.attributes.special(o, "__len__"))
+    s.attributes.special(o, "__length_hint__");
+}
+
 ResultKind Containers::next(PyObject *iterator) {
   Node *node = s.objects.require(iterator);
   if (!node)

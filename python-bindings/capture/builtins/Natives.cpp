@@ -14,6 +14,8 @@ using namespace pyjit::capture;
 /// `list(xs)`, `tuple(xs)`.
 static ResultKind nativeSequence(Recording &s, const Call &c) {
   s.now.movesYields = c.args.size() == 1 && PyGen_CheckExact(c.args[0]);
+  if (c.args.size() == 1)
+    s.containers.hintLength(c.args[0]);
   return nativeShallow(s, c);
 }
 

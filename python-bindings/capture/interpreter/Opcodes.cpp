@@ -341,6 +341,7 @@ ResultKind listExtend(const Op &o) {
   // Items, zips and the like make a tuple for each step.
   PyObject *from = o.peek(1);
   ownBegun(o, o.in.arg + 1);
+  o.s.containers.hintLength(from);
   o.s.containers.walk(from);
   o.s.now.movesYields = PyGen_CheckExact(from);
   bool makesTuples = !PyList_Check(from) && !PyTuple_Check(from);
