@@ -5,6 +5,7 @@ that the user sets. One program serves all numbers."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -106,6 +107,14 @@ def test_whole_step(name: str) -> None:
     story()
 
 
+def backward(f: Callable[..., Any], m: nn.Module, x: torch.Tensor) -> list[Any]:
+    """Results, and the module with its gradients, of a call and a backward."""
+    m.zero_grad()
+    out = f(x)
+    loss_of(out).backward()
+    return [out, state(m)]
+
+
 @settled(hits=7, graphs=5)
 def test_momentum_is_set(compile: Compile) -> Steps:
     """Both ends included, at which one of the shares is 0."""
@@ -115,10 +124,7 @@ def test_momentum_is_set(compile: Compile) -> Steps:
         [0.3, 0.2, 0.1, 0.7, 0.25, 0.9, 1.0, 0.0, 0.5, 0.01, 1.5]
     ):
         m[1].momentum = momentum
-        m.zero_grad()
-        out = f(values(6, 4, seed=i))
-        loss_of(out).backward()
-        yield [out, state(m)]
+        yield backward(f, m, values(6, 4, seed=i))
 
 
 @settled(hits=7, graphs=6)
@@ -133,10 +139,7 @@ def test_statistics_are_reset(compile: Compile) -> Steps:
             m[1].running_mean.fill_(1e30)
         if i == 11:
             m[4].num_batches_tracked.fill_(1 << 40)
-        m.zero_grad()
-        out = f(values(6, 3, 8, 8, seed=i))
-        loss_of(out).backward()
-        yield [out, state(m)]
+        yield backward(f, m, values(6, 3, 8, 8, seed=i))
 
 
 @settled(hits=6, graphs=5)
@@ -149,10 +152,7 @@ def test_norm_is_called_twice(compile: Compile) -> Steps:
 
     f = compile(f, options={"compare_with_eager": False})
     for i in range(10):
-        m.zero_grad()
-        out = f(values(6, 4, seed=i))
-        loss_of(out).backward()
-        yield [out, state(m)]
+        yield backward(f, m, values(6, 4, seed=i))
 
 
 @settled(hits=7, graphs=4)
@@ -177,7 +177,4 @@ def test_epsilon_of_the_same_value(compile: Compile) -> Steps:
     f = compile(m, options={"compare_with_eager": False})
     for i, momentum in enumerate([0.5, 0.4, 0.3, 0.2, 0.1, 1e-5, 0.6, 0.7, 0.8, 1e-5]):
         m.momentum = momentum
-        m.zero_grad()
-        out = f(values(6, 4, seed=i))
-        loss_of(out).backward()
-        yield [out, state(m)]
+        yield backward(f, m, values(6, 4, seed=i))
