@@ -57,10 +57,10 @@ def configurations(info: OptimizerInfo) -> list[Any]:
 def make_world(info: OptimizerInfo, configuration: int) -> World:
     torch.manual_seed(0)
     model = _Model(info)
-    if info.step_requires_closure:
-        # A search along lines multiplies what rounding makes of a loss.
-        model.double()
     chosen = configurations(info)[configuration]
+    if info.step_requires_closure or chosen.kwargs.get("centered"):
+        # A search along lines multiplies what rounding makes of a loss; a centered variance is what two sums differ by.
+        model.double()
     held = [p for n, p in model.named_parameters() if not n.startswith("more")]
     optimizer = info.optim_cls(held, **copy.deepcopy(chosen.kwargs))
     return World(model, optimizer, [])

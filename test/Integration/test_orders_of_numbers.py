@@ -163,4 +163,5 @@ def test_order_of_numbers(kind: str, source: str) -> None:
         first = [(a, b) for a, b in zip(eager, seen, strict=True) if a != b][:1]
         wrong += [f"{expression}: {b}, eager {a}" for a, b in first]
     assert not wrong, "\n".join(wrong)
-    assert hits > asked or kind == "deque"
+    # Sets that are walked over are known by their elements: each call here has others.
+    assert hits > (0 if kind == "set" else asked) or kind == "deque"
