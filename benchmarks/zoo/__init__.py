@@ -39,6 +39,7 @@ FAMILIES = {
     "timm": "zoo.timm_models",
     "transformers": "zoo.language",
     "training": "zoo.training",
+    "packages": "zoo.packages",
 }
 
 

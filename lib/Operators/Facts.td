@@ -537,6 +537,7 @@ def : OneDNNActivation<"swish", ["aten::silu"]>;
 def : Named<attentionKernels>;
 def : Named<attentionGradients>;
 def : Named<One<["rrelu_with_noise", "rrelu_with_noise_", "pad",
+                 "fill_diagonal_", "diagonal",
                  "_native_batch_norm_legit.no_stats",
                  "native_batch_norm_backward", "native_batch_norm",
                  "cudnn_batch_norm", "_fused_adam_", "_fused_adam_.tensor_lr",

@@ -39,6 +39,8 @@ _SIDES = 3
 _MAX_SPECULATIONS = 16
 # How many specializations with one beginning, whose sizes differ between calls, speculate on different ways.
 _MAX_WAYS = 4
+# After so many runs in a row that went the same ways, recordings go through branches that are left graph breaks.
+_MANY_RUNS_ALIKE = 4
 
 
 def repeated_ways(segments: list[CallSegment]) -> int:
@@ -69,6 +71,9 @@ class Branches:
         self.left: dict[int, str] = {}
         # Branches that runs left with a graph break though calls take one way, and how many runs.
         self._left_one_way: Counter[tuple[Any, int]] = Counter()
+        # What the last recorded run went past, and how many in a row have.
+        self._last_path: tuple[Any, ...] = ()
+        self._runs_alike = 0
         self._tried: set[tuple[int, ...]] = set()
         # Parts that specializations made just now answer for, by serial number; and those that one has held
         # which was dropped just now.
@@ -182,6 +187,23 @@ class Branches:
         }
         self._left_one_way.update(left)
         return {site for site in left if self._left_one_way[site] >= 2}
+
+    def repeated_ways_of(self, path: tuple[Any, ...]) -> set[tuple[Any, int]]:
+        """Branches that stayed graph breaks though one recorded run after the other goes the same ways past all of
+        them: what is behind one is recorded anew each time, then."""
+        root = self.root
+        self._runs_alike = self._runs_alike + 1 if path == self._last_path else 1
+        self._last_path = path
+        if self._runs_alike < _MANY_RUNS_ALIKE:
+            return set()
+        return {
+            segment.site
+            for engine in root.engines()
+            for segment in engine.call_segments
+            if segment.branches
+            and segment.serial in self.left
+            and segment.site not in root.graph_break_points
+        }
 
     def _leaves_one_way(self, segment: CallSegment) -> bool:
         if not segment.branches or segment.serial not in self.left:

@@ -55,6 +55,8 @@ class RecordedRun:
         root.branches.merge(new)
         if not whole and (sites := root.branches.left_one_way(new)):
             self._go_through(sites)
+        if not whole and (sites := root.branches.repeated_ways_of(tuple(root._path))):
+            self._go_through(sites)
         root.leave_context()
         if whole and root.graph_break_sites:
             # Of a branch or a loop on data that cannot be in one graph.

@@ -405,7 +405,7 @@ def test_comprehension(compile: Compile) -> Steps:
         yield f([values(4, seed=seed), values(4)])
 
 
-@graph_break_scenario
+@scenario(captured="late", graph_breaks=ANY)
 def test_break_continue_else(compile: Compile) -> Steps:
     def g(xs: list[torch.Tensor]) -> Any:
         total = torch.zeros(2)

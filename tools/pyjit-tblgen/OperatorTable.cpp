@@ -161,8 +161,19 @@ unsigned promotedMask(const Overload &overload) {
   return mask;
 }
 
-/// The functional overload that an in-place one stands for: same overload
-/// name and argument types, base name without the closing underscore.
+/// Whether a pure overload takes what an in-place one takes.
+bool takesTheSame(const Overload &form, const Overload &overload) {
+  return form.kind == "Pure" &&
+         form.arguments.size() == overload.arguments.size() &&
+         llvm::all_of(zip(form.arguments, overload.arguments), [](auto pair) {
+           auto &[a, b] = pair;
+           return a.type == b.type && a.name == b.name;
+         });
+}
+
+/// The functional overload that an in-place one stands for: same argument
+/// types, base name without the closing underscore, and the same overload name,
+/// or else (`pow_.Scalar`, `pow.Tensor_Scalar`) another one.
 std::string findFunctionalForm(const Overload &overload,
                                const std::map<std::string, Overload> &all) {
   if (overload.arguments.empty() || !overload.arguments[0].mutated ||
@@ -173,14 +184,16 @@ std::string findFunctionalForm(const Overload &overload,
   if (!base.consume_back("_") || base.ends_with("_"))
     return "";
   std::string name = base.str() + (suffix.empty() ? "" : "." + suffix.str());
-  auto form = all.find(name);
-  if (form == all.end() || form->second.kind != "Pure" ||
-      form->second.arguments.size() != overload.arguments.size())
-    return "";
-  for (auto [a, b] : zip(form->second.arguments, overload.arguments))
-    if (a.type != b.type || a.name != b.name)
-      return "";
-  return name;
+  if (auto form = all.find(name);
+      form != all.end() && takesTheSame(form->second, overload))
+    return name;
+  for (auto form = all.lower_bound(base.str() + ".");
+       form != all.end() &&
+       StringRef(form->first).starts_with(base.str() + ".");
+       ++form)
+    if (takesTheSame(form->second, overload))
+      return form->first;
+  return "";
 }
 
 /// Gives each overload the record that lowers it. False after an error.

@@ -439,17 +439,38 @@ static bool carryState(Recording &s, const std::vector<PyObject *> &found,
   return true;
 }
 
+/// Whether a graph break here would hand on what is another object in each
+/// call: a module that the call has made, which is known by identity, or an
+/// iterator over what are no numbers (a loop over a range may become one of the
+/// program).
+static bool handsOnOthers(Recording &s) {
+  for (const auto &[object, node] : s.objects.nodes)
+    if (!node->external && isModule(object))
+      return true;
+  for (size_t i = 1, last = s.tracker.frames.size() - 1; i <= last; ++i) {
+    FrameState state;
+    if (!s.breaks.frameState(
+            i, i == last ? FramePhase::Before : FramePhase::Calling, state))
+      return false;
+    for (PyObject *value : state.values)
+      if (isNativeIterator(value) && !isRangeIterator(value))
+        return true;
+  }
+  return false;
+}
+
 /// In front of a branch: whether a backward behind it needs the history of what
-/// is in front, or one in front has been recorded. Segments of their own would
-/// not do: the recording goes on through the branch, and the program checks
-/// that it goes the same way.
+/// is in front, or one in front has been recorded, or what would be handed on
+/// is another object in each call. Segments of their own would not do: the
+/// recording goes on through the branch, and the program checks that it goes
+/// the same way.
 bool Run::goesOneWay(PyCodeObject *code, int offset, PyObject *object,
                      int truth) {
   Recording &s = *recording;
   Origin origin = originOf(code, nullptr);
   std::pair<PyCodeObject *, int> site{origin.code, offset - origin.shift};
   auto point = known.find(site);
-  bool wanted = point == known.end() ? ranBackward(s)
+  bool wanted = point == known.end() ? ranBackward(s) || handsOnOthers(s)
                                      : point->second.kind == ReasonKind::OneWay;
   Condition condition{s, object, truth};
   if (!wanted || s.decisions.heads.count > 0 || s.checkpoint.repeats() ||

@@ -337,10 +337,12 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
   size_t innermost = recording->tracker.frames.size() - 1;
   bool within =
       !recording->breaks.endedBefore || states.back().frame != innermost;
-  bool goesThrough = false;
+  bool goesThrough = false, mayGoThrough = false;
   if (why.kind == ReasonKind::BranchOnData) {
     auto site = siteOf(recording->tracker.frames.back());
     branches.push_back(site);
+    mayGoThrough = !recording->checkpoint.repeats() &&
+                   !recording->transforms.isActive() && !known.count(site);
     // The graph break would be around all that the call in between does. (It is
     // where a recording that was to go through could not.)
     int gradMode = -1; // what the call has made of it
@@ -349,11 +351,10 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     bool stays = !recording->tensors->stateChange(&gradMode).empty() &&
                  recording->calls.inferenceModes.empty();
     goesThrough =
+        mayGoThrough &&
         (stays ||
          (within && (recording->tensors->gradientFlows() || gradMode == 0 ||
-                     isInGenerator(*recording, states.back())))) &&
-        !recording->checkpoint.repeats() && !recording->transforms.isActive() &&
-        !known.count(site);
+                     isInGenerator(*recording, states.back()))));
     if (goesThrough)
       learnOneWay(stays ? branches.size() - 1 : 0);
     // What would be recorded behind it begins within the region, and would
@@ -376,6 +377,14 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     add(*recording, makeGraphBreak(why, states));
     behindBranch =
         why.kind == ReasonKind::BranchOnData && states.back().exits.size() == 2;
+  } else if (mayGoThrough) {
+    // What a frame holds cannot be handed on, but the branch may go one way.
+    why.text = joinReasons(why.text, recording->reason.text);
+    noteReason();
+    learnOneWay(branches.size() - 1);
+    // Nor would what is recorded behind it be of use.
+    stopped = true;
+    return;
   } else {
     learnNumbers(*recording);
     learnAllocation(*recording, states);

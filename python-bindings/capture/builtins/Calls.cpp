@@ -450,6 +450,19 @@ ResultKind Calls::callType(PyTypeObject *type, const Call &call) {
   return callTypeDirectly(type, call);
 }
 
+bool Calls::handsOnArguments(PyTypeObject *type) {
+  auto *object = reinterpret_cast<PyObject *>(type);
+  PyObject *metaCall = s.attributes.special(object, "__call__");
+  PyObject *newMethod = s.attributes.typeLookup(type, "__new__");
+  PyObject *init = s.attributes.typeLookup(type, "__init__");
+  return isHeapType(type) && metaCall &&
+         Py_TYPE(metaCall) == &PyWrapperDescr_Type && newMethod &&
+         PyCFunction_Check(newMethod) &&
+         PyCFunction_GET_SELF(newMethod) ==
+             reinterpret_cast<PyObject *>(&PyBaseObject_Type) &&
+         init && PyFunction_Check(init) && !NativeTable::get().find(type);
+}
+
 /// What `type.__call__` does: `__new__`, then `__init__`.
 ResultKind Calls::callTypeDirectly(PyTypeObject *type, const Call &call) {
   auto *object = reinterpret_cast<PyObject *>(type);

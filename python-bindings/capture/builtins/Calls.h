@@ -35,6 +35,8 @@ public:
   ResultKind call(const Call &call, int depth = 0);
   ResultKind callType(PyTypeObject *type, const Call &call);
   ResultKind callTypeDirectly(PyTypeObject *type, const Call &call);
+  /// Whether Python code alone sees what a call of the type is given.
+  bool handsOnArguments(PyTypeObject *type);
   ResultKind callWrapper(const char *name, PyObject *wrapper, const Call &call);
   ResultKind unknownNative(const Call &call);
   /// A TorchScript function has returned.

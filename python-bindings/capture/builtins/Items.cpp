@@ -21,13 +21,22 @@ static bool isNumberList(PyObject *list, int depth = 0) {
   return true;
 }
 
+/// Of a slice of a tensor: a bound may be a tensor, if no input reaches it.
+static void readBounds(Recording &s, PyObject *slice) {
+  s.containers.readFields(slice, {"start", "stop", "step"});
+  auto *parts = reinterpret_cast<PySliceObject *>(slice);
+  for (PyObject *bound : {parts->start, parts->stop, parts->step})
+    if (!s.objects.isTensor(bound) || !s.tensors->isConstant(bound))
+      s.containers.readDeep(bound);
+}
+
 /// What may stand between the brackets of a tensor without its data or Python
 /// sequences becoming tensors behind the dispatcher's back.
 static bool isTensorIndex(Recording &s, PyObject *key) {
   if (key == Py_None || key == Py_Ellipsis || PyLong_CheckExact(key))
     return true;
   if (PySlice_Check(key)) {
-    s.containers.readDeep(key);
+    readBounds(s, key);
     return true;
   }
   if (s.objects.isTensor(key))
@@ -174,11 +183,16 @@ static bool storesPlainly(Recording &s, PyObject *dict, PyObject *value) {
 void Containers::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
   if (ObjectTable::isTensor(o)) {
     s.attributes.special(o, "__setitem__");
-    if (!value || !isTensorIndex(s, key) ||
-        !(ObjectTable::isTensor(value) || isValue(value)))
+    bool number = value && (isValue(value) || isNumpyNumber(value));
+    if (!value || !isTensorIndex(s, key))
       s.end(ReasonKind::TensorArgument,
             "storing into a tensor at a " + typeName(key));
-    s.now.storingNumber = value && isValue(value);
+    else if (!number && !ObjectTable::isTensor(value))
+      s.end(ReasonKind::TensorArgument,
+            "storing a " + typeName(value) + " into a tensor");
+    if (number && !isValue(value))
+      s.objects.require(value);
+    s.now.storingNumber = number;
     return;
   }
   Node *node = s.objects.require(o);

@@ -67,6 +67,10 @@ void addPlain(NativeTable &table);
 void addFormats(NativeTable &table);
 /// warnings.warn.
 void addWarnings(NativeTable &table);
+
+/// A warning that native code gives about the frame that calls it
+/// (`PyErr_WarnEx`): one that may be shown is a graph break.
+void warnOf(Recording &s, PyObject *category, const std::string &text);
 /// torch.autograd.Function.
 void addAutograd(NativeTable &table);
 /// torch.func.

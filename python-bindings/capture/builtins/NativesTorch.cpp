@@ -21,7 +21,7 @@ void Calls::tensorArgument(PyObject *o, int depth) {
     return;
   if (!s.objects.require(o))
     return;
-  if (ObjectTable::isTensor(o))
+  if (ObjectTable::isTensor(o) || isNumpyNumber(o))
     return;
   if ((PyTuple_Check(o) || PyList_Check(o)) && depth < 5) {
     s.containers.readAll(o);
@@ -100,17 +100,35 @@ bool holdsTensors(PyObject *data) {
   return false;
 }
 
+/// The tensor itself, or a conversion of it, recorded as its operators.
+ResultKind ofTensor(Recording &s, const Call &c, const char *advice) {
+  if (advice)
+    warnOf(s, PyExc_UserWarning,
+           std::string("To copy construct from a tensor, it is recommended to "
+                       "use sourceTensor.detach().clone() or "
+                       "sourceTensor.detach().clone().requires_grad_(True), "
+                       "rather than ") +
+               advice + "(sourceTensor).");
+  return torchOp(s, c);
+}
+
 ResultKind fromData(Recording &s, const Call &c) {
+  PyObject *data = c.positional() ? c.args[0] : c.keyword("data");
+  if (data && s.objects.isTensor(data))
+    return ofTensor(s, c, "torch.tensor");
   for (PyObject *arg : c.args) {
-    if (s.objects.isTensor(arg))
-      s.end(ReasonKind::TensorFromData,
-            "a tensor made of a tensor by torch.tensor");
     s.calls.tensorArgument(arg);
     if (!s.ended() && holdsTensors(arg))
       s.end(ReasonKind::TensorFromData,
             "a tensor made of tensors by torch.tensor");
   }
   return ResultKind::Constant;
+}
+
+ResultKind asTensor(Recording &s, const Call &c) {
+  PyObject *data = c.positional() ? c.args[0] : c.keyword("data");
+  return data && s.objects.isTensor(data) ? ofTensor(s, c, nullptr)
+                                          : fromData(s, c);
 }
 
 /// `torch.Tensor([1, 2])`; sizes make memory that nothing has filled.
@@ -133,6 +151,8 @@ ResultKind tensorType(Recording &s, const Call &c) {
 
 /// Of Python data, with the dtype and device of `self`.
 ResultKind newTensor(Recording &s, const Call &c) {
+  if (c.positional() == 2 && s.objects.isTensor(c.args[1]))
+    return ofTensor(s, c, "tensor.new_tensor");
   Call data = c;
   if (!data.args.empty()) {
     s.calls.tensorArgument(data.args[0]);
@@ -367,8 +387,9 @@ NativeHandler classify(const char *name) {
     return emptyFactory;
   if (!std::strcmp(name, "new_tensor"))
     return newTensor;
-  if (!std::strcmp(name, "tensor") || !std::strcmp(name, "as_tensor") ||
-      !std::strcmp(name, "scalar_tensor"))
+  if (!std::strcmp(name, "as_tensor"))
+    return asTensor;
+  if (!std::strcmp(name, "tensor") || !std::strcmp(name, "scalar_tensor"))
     return fromData;
   return torchOp;
 }

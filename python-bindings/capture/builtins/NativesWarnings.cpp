@@ -81,25 +81,17 @@ PyObject *actionOf(Recording &s, PyObject *filters, PyObject *text,
   return nullptr;
 }
 
-ResultKind warn(Recording &s, const Call &c) {
-  PyObject *text = argument(c, 0, "message");
-  PyObject *category = argument(c, 1, "category");
-  PyObject *level = argument(c, 2, "stacklevel");
-  PyObject *source = argument(c, 3, "source");
-  if (!category || category == Py_None)
-    category = PyExc_UserWarning;
-  bool known = text && PyUnicode_CheckExact(text) && PyType_Check(category) &&
-               Py_TYPE(category) == &PyType_Type &&
-               (!level || PyLong_CheckExact(level)) &&
-               (!source || source == Py_None) &&
-               !c.keyword("skip_file_prefixes") && !isImporting(s);
-  const ShadowFrame *frame =
-      known ? frameAt(s, level ? PyLong_AsLong(level) : 1) : nullptr;
+/// What Python does with a warning about `frame`.
+struct Warning {
+  PyObject *text, *category;
+  const ShadowFrame *frame;
+};
+
+void record(Recording &s, const Warning &warning) {
+  auto [text, category, frame] = warning;
   PyObject *globals = frame ? pyjitFrameGlobals(frame->frame) : nullptr;
-  if (!globals || !PyDict_CheckExact(globals) || !s.objects.require(category)) {
-    s.end(ReasonKind::Warning, "a warning");
-    return ResultKind::Known;
-  }
+  if (!globals || !PyDict_CheckExact(globals) || !s.objects.require(category))
+    return s.end(ReasonKind::Warning, "a warning");
   long line = PyCode_Addr2Line(frame->code, frame->offset);
   static PyObject *registryName =
       PyUnicode_InternFromString("__warningregistry__");
@@ -112,11 +104,9 @@ ResultKind warn(Recording &s, const Call &c) {
   s.objects.keep(now);
   Py_DECREF(now);
   if (!version || !PyLong_CheckExact(version) ||
-      PyLong_AsLong(version) != pyjitWarningFilters()) {
-    s.endOnce(ReasonKind::Warning,
-              "a warning that may be shown"); // notes of older filters
-    return ResultKind::Known;
-  }
+      PyLong_AsLong(version) != pyjitWarningFilters())
+    // Notes of older filters.
+    return s.endOnce(ReasonKind::Warning, "a warning that may be shown");
   // The module that holds the filters; its C half counts their changes.
   static PyObject *warnings = PyImport_ImportModule("warnings");
   static PyObject *versionField = PyUnicode_InternFromString("filters_version");
@@ -129,10 +119,8 @@ ResultKind warn(Recording &s, const Call &c) {
   Py_DECREF(key);
   PyObject *noted = PyDict_GetItemWithError(registry, key);
   PyErr_Clear();
-  if (noted == Py_True) {
-    s.reads.read(notes, Select::Item, key, noted);
-    return ResultKind::Known;
-  }
+  if (noted == Py_True)
+    return s.reads.read(notes, Select::Item, key, noted);
   static PyObject *filtersName = PyUnicode_InternFromString("filters");
   static PyObject *moduleName = PyUnicode_InternFromString("__name__");
   PyObject *own = pyjitModuleDict(warnings);
@@ -146,10 +134,8 @@ ResultKind warn(Recording &s, const Call &c) {
           : nullptr;
   if (noted || !is(action, "ignore")) {
     if (is(action, "always") || is(action, "error"))
-      s.end(ReasonKind::Warning, "a warning that is shown");
-    else
-      s.endOnce(ReasonKind::Warning, "a warning that is shown");
-    return ResultKind::Known;
+      return s.end(ReasonKind::Warning, "a warning that is shown");
+    return s.endOnce(ReasonKind::Warning, "a warning that is shown");
   }
   s.reads.absent(notes, Select::Item, key);
   s.reads.read(s.objects.pin(globals), Select::Item, moduleName, module);
@@ -158,10 +144,34 @@ ResultKind warn(Recording &s, const Call &c) {
     s.objects.pin(PyList_GET_ITEM(filters, i));
   s.reads.read(s.objects.pin(own), Select::Item, filtersName, filters);
   s.containers.readAll(filters);
+}
+
+ResultKind warn(Recording &s, const Call &c) {
+  PyObject *text = argument(c, 0, "message");
+  PyObject *category = argument(c, 1, "category");
+  PyObject *level = argument(c, 2, "stacklevel");
+  PyObject *source = argument(c, 3, "source");
+  if (!category || category == Py_None)
+    category = PyExc_UserWarning;
+  bool known = text && PyUnicode_CheckExact(text) && PyType_Check(category) &&
+               Py_TYPE(category) == &PyType_Type &&
+               (!level || PyLong_CheckExact(level)) &&
+               (!source || source == Py_None) &&
+               !c.keyword("skip_file_prefixes") && !isImporting(s);
+  record(s, {text, category,
+             known ? frameAt(s, level ? PyLong_AsLong(level) : 1) : nullptr});
   return ResultKind::Known;
 }
 
 } // namespace
+
+void pyjit::capture::warnOf(Recording &s, PyObject *category,
+                            const std::string &text) {
+  PyObject *shown = PyUnicode_FromStringAndSize(text.data(), text.size());
+  s.objects.keep(shown);
+  Py_DECREF(shown);
+  record(s, {shown, category, frameAt(s, 1)});
+}
 
 void pyjit::capture::addWarnings(NativeTable &t) {
   t.add("_warnings:warn", warn);

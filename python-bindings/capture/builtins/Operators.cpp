@@ -133,9 +133,9 @@ ResultKind Operators::binary(PyObject *a, PyObject *b, const char *op,
             s.end(ReasonKind::TensorKind, "an object with __torch_function__");
           continue;
         }
-        // numpy's number on the right, and members of enumerations that are
-        // numbers, are taken as numbers.
-        if ((isNumpyNumber(o) && o == b) || isNumberMember(o)) {
+        // Numbers of numpy, which leave the operator to the tensor
+        // (`__array_priority__`), and members of enumerations.
+        if (isNumpyNumber(o) || isNumberMember(o)) {
           s.objects.require(o);
           continue;
         }
@@ -196,6 +196,8 @@ ResultKind Operators::compare(PyObject *a, PyObject *b, const char *op) {
       if (ObjectTable::isTensor(o)) {
         s.objects.require(o);
         s.attributes.special(o, name.c_str());
+      } else if (isNumpyNumber(o)) {
+        s.objects.require(o);
       } else if (!isValue(o)) {
         s.end(ReasonKind::TensorArgument,
               "a comparison of a tensor and a " + typeName(o));

@@ -171,11 +171,15 @@ ResultKind storeSlice(const Op &o) {
   PyObject *object = o.peek(3);
   if (o.s.objects.isTensor(object)) {
     o.s.attributes.special(object, "__setitem__");
-    for (int i : {1, 2, 4})
-      if (!isValue(o.peek(i)) && !o.s.objects.isTensor(o.peek(i)))
+    for (int i : {1, 2, 4}) {
+      PyObject *part = o.peek(i);
+      if (isNumpyNumber(part))
+        o.s.objects.require(part);
+      else if (!isValue(part) && !o.s.objects.isTensor(part))
         o.s.end(ReasonKind::UnusualObject,
-                "a slice assignment of a " + typeName(o.peek(i)));
-    o.s.now.storingNumber = isValue(o.peek(4));
+                "a slice assignment of a " + typeName(part));
+    }
+    o.s.now.storingNumber = isValue(o.peek(4)) || isNumpyNumber(o.peek(4));
   } else if (PyList_CheckExact(object)) {
     o.s.containers.own(object);
     o.s.containers.iterate(o.peek(4));

@@ -25,13 +25,17 @@ ResultKind opcodes::loadSuperAttr(const Op &o) {
   return toResultKind(o.s.attributes.superAttr(type, self, start, name));
 }
 
-/// Functions, methods and objects whose `__call__` is a Python function.
+/// Functions, methods, classes with an `__init__` in Python, and objects whose
+/// `__call__` is a Python function.
 static bool isPythonCallable(const Op &o, PyObject *callable) {
   if (PyMethod_Check(callable))
     callable = PyMethod_GET_FUNCTION(callable);
   if (PyFunction_Check(callable))
     return true;
-  if (PyType_Check(callable) || !isHeap(callable))
+  if (PyType_Check(callable))
+    return o.s.calls.handsOnArguments(
+        reinterpret_cast<PyTypeObject *>(callable));
+  if (!isHeap(callable))
     return false;
   PyObject *method = o.s.attributes.special(callable, "__call__");
   return method && PyFunction_Check(method);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "objects/ObjectKinds.h"
+#include "builtins/Natives.h"
 
 #include "CPython.h"
 
@@ -116,6 +117,12 @@ bool pyjit::capture::isProperty(PyObject *descr) {
 
 bool pyjit::capture::isPybindClass(PyTypeObject *type) {
   return !std::strcmp(Py_TYPE(type)->tp_name, "pybind11_type");
+}
+
+bool pyjit::capture::isModule(PyObject *o) {
+  static PyObject *moduleClass = findObject("torch.nn:Module");
+  return moduleClass &&
+         PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject *>(moduleClass));
 }
 
 bool pyjit::capture::isPybindEnum(PyTypeObject *type) {

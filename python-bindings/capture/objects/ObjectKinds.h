@@ -29,6 +29,9 @@ std::string typeName(PyObject *object);
 
 /// Native iterators over things that were read when they were made.
 bool isNativeIterator(PyObject *o);
+inline bool isRangeIterator(PyObject *o) {
+  return Py_TYPE(o) == &PyRangeIter_Type || Py_TYPE(o) == &PyLongRangeIter_Type;
+}
 /// Views over things that were read when they were made.
 bool isView(PyObject *o);
 /// Iterators and views that make a tuple for each step; others hand out what
@@ -42,6 +45,8 @@ bool isPlainObject(PyObject *o);
 /// A new list of a dict's keys, in the order in which Python shows them, which
 /// an OrderedDict keeps beside the dict that it is.
 PyObject *keysInOrder(PyObject *dict);
+/// An `nn.Module`.
+bool isModule(PyObject *o);
 inline bool isTorchSize(PyObject *o) {
   return !std::strcmp(Py_TYPE(o)->tp_name, "torch.Size");
 }

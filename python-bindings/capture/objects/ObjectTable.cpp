@@ -227,9 +227,7 @@ bool ObjectTable::shouldPin(PyObject *o) {
   // Enumeration members are compared by identity; modules rarely change.
   if (!std::strcmp(Py_TYPE(type)->tp_name, "EnumType") || isPybindEnum(type))
     return true;
-  static PyObject *moduleClass = findObject("torch.nn:Module");
-  if (moduleClass &&
-      PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject *>(moduleClass)))
+  if (isModule(o))
     return true;
   // What hides state in C is known by identity only.
   PyTypeObject *base = type;

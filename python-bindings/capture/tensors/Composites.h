@@ -22,6 +22,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,9 @@ public:
   void begin(const std::string &name, const PyjitOperatorFacts &facts,
              const std::vector<c10::IValue> &inputs);
   void end() { running.pop_back(); }
+  bool isIn(std::string_view name) const {
+    return !running.empty() && running.back().name == name;
+  }
   /// Whether a running composite has made this memory itself.
   bool owns(const at::Tensor &tensor) const;
   /// One that answers a question about tensors.

@@ -76,6 +76,25 @@ void pyjit::capture::asLeakyRelu(std::optional<c10::OperatorHandle> &handle,
   handle = c10::Dispatcher::singleton().findSchema({name, ""});
 }
 
+void pyjit::capture::asDiagonal(std::optional<c10::OperatorHandle> &handle,
+                                std::string &name,
+                                std::vector<c10::IValue> &inputs) {
+  if (name != operators::aten::as_strided || inputs.size() != 4 ||
+      !inputs[0].isTensor() || inputs[0].toTensor().dim() != 2 ||
+      !inputs[1].isIntList() || !inputs[2].isIntList() || !inputs[3].isInt())
+    return;
+  const at::Tensor &source = inputs[0].toTensor();
+  std::vector<int64_t> sizes = inputs[1].toIntVector(),
+                       strides = inputs[2].toIntVector();
+  if (sizes != std::vector{std::min(source.size(0), source.size(1))} ||
+      strides != std::vector{source.stride(0) + source.stride(1)} ||
+      inputs[3].toInt() != source.storage_offset())
+    return;
+  name = operators::aten::diagonal;
+  inputs = {inputs[0], c10::IValue(0), c10::IValue(0), c10::IValue(1)};
+  handle = c10::Dispatcher::singleton().findSchema({name, ""});
+}
+
 bool pyjit::capture::drawsUniformNumbers(const std::string &name) {
   return name == operators::aten::rand || name == operators::aten::rand_like;
 }

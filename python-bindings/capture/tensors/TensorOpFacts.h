@@ -45,6 +45,10 @@ bool asStatisticsUpdate(std::optional<c10::OperatorHandle> &handle,
 /// their mean, and its buffer for them is never filled.
 void asLeakyRelu(std::optional<c10::OperatorHandle> &handle, std::string &name,
                  std::vector<c10::IValue> &inputs);
+/// Likewise the view by strides that `fill_diagonal_` fills: as a view that can
+/// be written.
+void asDiagonal(std::optional<c10::OperatorHandle> &handle, std::string &name,
+                std::vector<c10::IValue> &inputs);
 
 /// Whether the operator draws numbers from [0, 1), and whether it compares such
 /// numbers with one that is outside: `torch.rand([]) < 0.0` (a layer that is

@@ -164,7 +164,8 @@ beginComposite(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
     use->composite |= !followRate(recording, facts, schema, inputs) &&
                       !followHanded(recording, facts, schema, inputs);
   }
-  if (!recording.sizes.followed)
+  if (!recording.sizes.followed &&
+      name != pyjit::operators::aten::fill_diagonal_)
     return nullptr;
   HoldLock lock;
   auto operation = std::make_unique<TensorRecorder::Impl::Operation>(handle);
@@ -250,6 +251,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   if (auto operation = beginTransformed(*this, *handle, copies))
     return operation;
   asLeakyRelu(handle, name, copies);
+  if (composites.isIn(operators::aten::fill_diagonal_))
+    asDiagonal(handle, name, copies);
   if (auto operation = beginNumber(*this, *handle, copies)) {
     ++depth;
     return operation;

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Branches on data in loops over Python's objects: assertions about each of several tensors, steps of a solver.
+
+What a graph break there would hand on is another object in each call (the loop's iterator, a module that the call has
+made), so the recording goes through, and the program checks that each branch goes the way that it went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyjit
+import pytest
+import torch
+from Integration.harness import attempt, difference, snapshot
+from torch import nn
+
+
+def _checked(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    for t in [x, y]:
+        if t.min() < 0:
+            raise ValueError("negative")
+        if t.max() > 1:
+            raise OverflowError("too large")
+    return ((x - y) ** 2).mean()
+
+
+def _named(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    for name, t in {"x": x, "y": y}.items():
+        if not torch.isfinite(t).all():
+            raise ValueError(f"{name} is not finite")
+    return x * y
+
+
+def _numbered(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    total = x.new_zeros(())
+    for i, (a, b) in enumerate(zip(x, y)):
+        if a.sum() > 100:
+            continue
+        total = total + (a * b).sum() * i
+    return total
+
+
+class _Wrapped(nn.Module):
+    def __init__(self, inner: Callable[..., Any]) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, t: torch.Tensor, x: torch.Tensor) -> Any:
+        return self.inner(t, x)
+
+
+TIMES = torch.linspace(0, 1, 4)
+
+
+def _solved(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """As torchdiffeq's fixed grids: a module made by the call, cells, times asked for in a loop."""
+    slope = _Wrapped(lambda t, s: (s * y).tanh() + t)
+
+    def check(t: torch.Tensor) -> None:
+        assert (t[1:] > t[:-1]).all() or (t[1:] < t[:-1]).all()
+
+    check(TIMES)
+    grid = torch.linspace(0, 1, 7)
+    out, j, state = [x], 1, x
+    for t0, t1 in zip(grid[:-1], grid[1:]):  # noqa: RUF007
+        after = state + slope(t0, state) * (t1 - t0)
+        while j < len(TIMES) and t1 >= TIMES[j]:
+            out.append(state + (after - state) * (TIMES[j] - t0) / (t1 - t0))
+            j += 1
+        state = after
+    return torch.stack(out)
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["plain", "grad"])
+@pytest.mark.parametrize("f", [_checked, _named, _numbered, _solved])
+def test_one_graph(f: Callable[..., Any], grad: bool) -> None:
+    fast = pyjit.compile(f)
+    for n in range(8):
+        gradients = []
+        for call in (f, fast):
+            torch.manual_seed(n)
+            x, y = torch.rand(3, 4, requires_grad=grad), torch.rand(3, 4)
+            result = call(x, y)
+            if grad:
+                result.square().sum().backward()
+            gradients.append((result, x.grad))
+        torch.testing.assert_close(*gradients)
+    stats = pyjit.stats(fast)
+    assert stats["hits"] >= 4 and not stats["graph_breaks"]
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["plain", "grad"])
+@pytest.mark.parametrize("f", [_checked, _named, _numbered])
+def test_both_ways(f: Callable[..., Any], grad: bool) -> None:
+    """Calls that raise, and that skip some rows, among the others."""
+    fast = pyjit.compile(f)
+    for n in range(40):
+        seen = []
+        for call in (f, fast):
+            torch.manual_seed(n)
+            x, y = torch.rand(3, 4), torch.rand(3, 4)
+            if n % 5 == 3:
+                y[n % 3, 1] = float("inf") if n % 2 else 200.0
+            if n % 7 == 4:
+                x[n % 3, 0] = 500.0
+            x.requires_grad_(grad)
+            result = attempt(call, x, y)
+            if grad and isinstance(result, torch.Tensor):
+                result.sum().backward()
+            seen.append(snapshot([result, x.grad]))
+        assert not (found := difference(*seen)), f"call {n}: {found}"
