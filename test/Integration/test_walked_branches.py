@@ -111,3 +111,63 @@ def test_both_ways(f: Callable[..., Any], grad: bool) -> None:
                 result.sum().backward()
             seen.append(snapshot([result, x.grad]))
         assert not (found := difference(*seen)), f"call {n}: {found}"
+
+
+def _larger(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return max(x.sum(), y.sum()) * 2
+
+
+def _bounded(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return min(x.sum() * 0.1, 1.0) + y
+
+
+def _hinge(x: torch.Tensor, y: torch.Tensor) -> Any:
+    return max(0, (1 - x * y).mean() * y.sign().mean())
+
+
+def _of_three(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return max(x[0, 0], y[0, 0], (x + y).mean())
+
+
+def _steps(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    t = torch.zeros(())
+    for _ in range(3):
+        t = min(t + x.mean(), y.max())
+    return t
+
+
+class _Loud(torch.Tensor):
+    def __gt__(self, other: Any) -> bool:  # type: ignore[override]
+        return False
+
+
+def _of_subclass(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return max(x.sum().as_subclass(_Loud), y.sum().as_subclass(_Loud)) * 2
+
+
+MAXIMA = [_larger, _bounded, _hinge, _of_three, _steps, _of_subclass]
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["plain", "grad"])
+@pytest.mark.parametrize("f", MAXIMA)
+def test_maxima(f: Callable[..., Any], grad: bool) -> None:
+    """Python's `max` and `min` of tensors: whichever is larger, nans and ties, too."""
+    fast = pyjit.compile(f)
+    for n in range(14):
+        seen = []
+        for call in (f, fast):
+            torch.manual_seed(n)
+            sign = 1 if n < 6 or n % 2 else -1
+            x, y = torch.rand(3, 4) * sign, torch.rand(3, 4)
+            if n == 9:
+                x[0, 0] = float("nan")
+            if n == 11:
+                x = y.clone()
+            x.requires_grad_(grad)
+            result = call(x, y)
+            if isinstance(result, torch.Tensor) and result.requires_grad:
+                result.sum().backward()
+            # How often a gradient was written differs (docs/Status.md).
+            seen.append(snapshot([result, None if x.grad is None else x.grad.clone()]))
+        assert not (found := difference(*seen)), f"call {n}: {found}"
+    assert pyjit.stats(fast)["hits"] >= 4 or f is _of_subclass

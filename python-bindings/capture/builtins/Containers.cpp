@@ -142,8 +142,10 @@ void Containers::readDeep(PyObject *o, int depth) {
     }
     return;
   }
-  if (PyAnySet_Check(o))
-    return readAll(o);
+  if (PyAnySet_Check(o)) {
+    walk(o);
+    return;
+  }
   if (isHeap(o)) {
     // By identity, or by Python code that is followed.
     PyObject *eq = s.attributes.special(o, "__eq__");

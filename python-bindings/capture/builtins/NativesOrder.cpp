@@ -302,11 +302,53 @@ ResultKind sortList(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+/// A tensor of one element, whose comparison runs no Python code, or a number.
+bool isComparable(Recording &s, PyObject *o) {
+  if (!ObjectTable::isTensor(o))
+    return PyFloat_CheckExact(o) || PyLong_CheckExact(o);
+  static PyObject *tensorClass = findObject("torch:Tensor");
+  static PyObject *parameterClass = findObject("torch.nn:Parameter");
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(o));
+  PyObject *count = type == tensorClass || type == parameterClass
+                        ? PyObject_CallMethod(o, "numel", nullptr)
+                        : nullptr;
+  bool one = count && PyLong_AsLong(count) == 1;
+  Py_XDECREF(count);
+  PyErr_Clear();
+  return one && s.objects.require(o);
+}
+
+/// Of `max(a, b)` with a tensor: whether the program checks that the comparison
+/// comes out as it does now.
+bool assumesOrder(Recording &s, PyObject *first, PyObject *second, int op) {
+  if (!ObjectTable::isTensor(first) && !ObjectTable::isTensor(second))
+    return false;
+  if (!isComparable(s, first) || !isComparable(s, second))
+    return false;
+  s.scalars.specializeDeep(first);
+  s.scalars.specializeDeep(second);
+  s.operators.compare(second, first, op == Py_GT ? "gt" : "lt");
+  // Recorded as an operator of its own; the native function's is not.
+  PyObject *answer =
+      s.ended() ? nullptr : PyObject_RichCompare(second, first, op);
+  PyErr_Clear();
+  if (!answer)
+    return false;
+  s.objects.keep(answer);
+  Py_DECREF(answer);
+  s.objects.setResult(ResultKind::FreshDeep, answer);
+  return !s.ended() && s.operators.assumesTruth(answer);
+}
+
 ResultKind minMax(Recording &s, const Call &c) {
   size_t n = c.positional();
   if (!n)
     return ResultKind::Known;
   std::vector<PyObject *> sources(c.args.begin(), c.args.begin() + n);
+  if (n == 2 && !c.kwnames &&
+      assumesOrder(s, sources[0], sources[1],
+                   isNamed(c.callable, {"max"}) ? Py_GT : Py_LT))
+    return ResultKind::Known;
   order(s, keyOf(c), sources, n > 1);
   if (n == 1 && PyGen_CheckExact(sources[0]) && !keyOf(c))
     s.scalars.bestOfYields(isNamed(c.callable, {"max"})

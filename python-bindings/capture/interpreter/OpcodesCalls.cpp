@@ -41,6 +41,17 @@ static bool isPythonCallable(const Op &o, PyObject *callable) {
   return method && PyFunction_Check(method);
 }
 
+/// A generator, a map, or an object whose `__iter__` is a Python function: what
+/// these hand out is the result of code that is followed.
+static bool handsOutKnown(const Op &o, PyObject *iterable) {
+  if (PyGen_CheckExact(iterable) || Py_IS_TYPE(iterable, &PyMap_Type))
+    return true;
+  if (!isHeap(iterable) || PyType_Check(iterable))
+    return false;
+  PyObject *iter = o.s.attributes.special(iterable, "__iter__");
+  return iter && PyFunction_Check(iter);
+}
+
 /// What the instruction itself calls.
 static ResultKind callDirectly(const Op &o, const Call &call) {
   o.s.calls.direct = call.callable;
@@ -58,10 +69,11 @@ ResultKind opcodes::callFunctionEx(const Op &o) {
   bool isTuple = PyTuple_CheckExact(args) || isStructSequence(args) ||
                  !std::strcmp(Py_TYPE(args)->tp_name, "torch.Size");
   if (!isTuple && !PyList_CheckExact(args)) {
+    o.s.containers.hintLength(args);
     o.s.containers.iterate(args);
-    // What the generator yields becomes arguments within the instruction; a
-    // Python function needs no look at them.
-    if (PyGen_CheckExact(args) && !kwargs && isPythonCallable(o, call.callable))
+    // What it hands out becomes arguments within the instruction; a Python
+    // function needs no look at them.
+    if (handsOutKnown(o, args) && !kwargs && isPythonCallable(o, call.callable))
       return o.s.calls.call(call);
     o.s.end(ReasonKind::UnusualObject, "a call with * of a " + typeName(args));
     return ResultKind::Known;
