@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import pyjit
 import pytest
@@ -37,7 +37,7 @@ class Module(nn.Module):
 class Made(Composed):
     """An object that `__new__` makes."""
 
-    def __new__(cls, *parts: Any) -> Made:
+    def __new__(cls, *parts: Any) -> Self:
         made = super().__new__(cls)
         made.count = len(parts)
         return made
@@ -46,7 +46,7 @@ class Made(Composed):
 class Pair(tuple):  # type: ignore[type-arg]
     """Native code takes what it is given."""
 
-    def __new__(cls, *parts: Any) -> Pair:
+    def __new__(cls, *parts: Any) -> Self:
         return super().__new__(cls, parts)
 
 
