@@ -73,12 +73,16 @@ class Bag:
         return iter(self.parts)
 
 
+def _same(layer: nn.Module) -> nn.Module:
+    return layer
+
+
 LAYERS = nn.ModuleList([nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)])
 BAG = Bag(list(LAYERS))
 
 SOURCES: dict[str, Callable[[], Any]] = {
     "generator": lambda: (layer for layer in LAYERS),
-    "map": lambda: map(lambda layer: layer, LAYERS),
+    "map": lambda: map(_same, LAYERS),
     "module list": lambda: LAYERS,
     "object": lambda: BAG,
     "zip": lambda: zip(LAYERS, LAYERS),

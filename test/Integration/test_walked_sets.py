@@ -39,7 +39,7 @@ USES: dict[str, Callable[[Tensor, Any], Any]] = {
     "any": lambda x, s: (x + any(e == 5 for e in s), None),
     "starred": lambda x, s: (torch.stack([x * len(str(e)) for e in [1, *s]]), None),
     "union": lambda x, s: (x + 1, list({*s, 100, "z"})),
-    "printed": lambda x, s: (x + 1, f"one of {s}" + "%s" % s),
+    "printed": lambda x, s: (x + 1, f"one of {s}" + f"{s!r}"),
     "representation": lambda x, s: (x + len(repr(s)), str([s])),
     "equal": lambda x, s: (x + 1, (s == {1, 5, 9}, s != {5}, [s] == [{1, 5}])),
     "kept": lambda x, s: (x + sum(1 for _ in s), s),
