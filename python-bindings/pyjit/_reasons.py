@@ -38,6 +38,11 @@ ENTRIES: dict[ReasonKind, Entry] = {
         "nothing: the graph goes through it and checks it",
         passing=True,
     ),
+    ReasonKind.FEW_WAYS: Entry(
+        "a branch that calls take few ways",
+        "nothing: the graph goes through it and checks it, until calls have taken many ways",
+        passing=True,
+    ),
     ReasonKind.DATA_IN_PYTHON: Entry(
         "a tensor's values read by Python",
         "keep the value a tensor (torch operators instead of .item(), .tolist(), .numpy(), ==, in), or read it after the call",

@@ -21,8 +21,12 @@ BRANCH_ON_DATA = _C.Reason(
 )
 # In place of a reason to break the graph (breaks/GraphBreaks.h).
 _ONE_WAY = _C.Reason((ReasonKind.ONE_WAY, "a branch that calls take one way", ()))
+_FEW_WAYS = _C.Reason((ReasonKind.FEW_WAYS, "a branch that calls take few ways", ()))
+_THROUGH = (ReasonKind.ONE_WAY, ReasonKind.FEW_WAYS)
 # So many recordings may go through a branch: each makes a specialization, and further ones would have to wait.
 _MAX_ONE_WAY = FREE_MADE
+# Likewise, where a graph break would do: a loop's branches may go another way in each call.
+_MAX_FEW_WAYS = 8
 
 
 class RecordedRun:
@@ -76,15 +80,17 @@ class RecordedRun:
                 found.append(Reason.of(graph_break.reason, stack))
         if run.reason:
             found.append(Reason.of(run.reason))
-        on_data = (ReasonKind.BRANCH_ON_DATA, ReasonKind.ONE_WAY)
+        on_data = (ReasonKind.BRANCH_ON_DATA, *_THROUGH)
         return next((reason for reason in found if reason.kind not in on_data), None)
 
     def _take_points(self) -> None:
         """Where the next recording breaks the graph, and the branches that it goes through."""
         one_way = set()
         for code, offset, why in self.run.learned:
-            if why.kind == ReasonKind.ONE_WAY:
+            if why.kind in _THROUGH:
                 one_way.add((code, offset))
+                if why.kind == ReasonKind.FEW_WAYS:
+                    self.root.graph_break_points.setdefault((code, offset), _FEW_WAYS)
             else:
                 self.root.graph_break_points[code, offset] = why
         self._go_through(one_way)
@@ -98,10 +104,10 @@ class RecordedRun:
             root._forget_segments(sites)
         for site in sites:
             root.one_way[site] += 1
-            if root.one_way[site] > _MAX_ONE_WAY:
+            point = root.graph_break_points.setdefault(site, _ONE_WAY)
+            few = point.kind == ReasonKind.FEW_WAYS
+            if root.one_way[site] > (_MAX_FEW_WAYS if few else _MAX_ONE_WAY):
                 root.graph_break_points[site] = BRANCH_ON_DATA
-            else:
-                root.graph_break_points.setdefault(site, _ONE_WAY)
 
     def _take_segments(self) -> tuple[bool, list[tuple[Engine, CallSegment]]]:
         """Makes specializations of the segments that end a call. Whether the function itself is among what was
@@ -151,7 +157,7 @@ class RecordedRun:
         call_segment = of_call(segment)
         site = call_segment.site
         point = self.root.graph_break_points.get(site) if site else None
-        if point and point.kind == ReasonKind.ONE_WAY:
+        if point and point.kind in _THROUGH:
             return None
         return call_segment
 

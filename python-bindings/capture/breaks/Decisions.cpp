@@ -470,8 +470,10 @@ bool Run::goesOneWay(PyCodeObject *code, int offset, PyObject *object,
   Origin origin = originOf(code, nullptr);
   std::pair<PyCodeObject *, int> site{origin.code, offset - origin.shift};
   auto point = known.find(site);
-  bool wanted = point == known.end() ? ranBackward(s) || handsOnOthers(s)
-                                     : point->second.kind == ReasonKind::OneWay;
+  bool isKnown = point != known.end();
+  Reason why = isKnown ? point->second : ranBackward(s) ? oneWay() : fewWays();
+  bool wanted = isKnown ? goesThrough(why)
+                        : why.kind == ReasonKind::OneWay || handsOnOthers(s);
   Condition condition{s, object, truth};
   if (!wanted || s.decisions.heads.count > 0 || s.checkpoint.repeats() ||
       !planner || surveying || !condition.isRecorded())
@@ -480,8 +482,8 @@ bool Run::goesOneWay(PyCodeObject *code, int offset, PyObject *object,
   if (outcome < 0)
     return false;
   s.decisions.speculate(condition.ask(), outcome);
-  learned.push_back({Py_NewRef(reinterpret_cast<PyObject *>(site.first)),
-                     site.second, oneWay()});
+  learned.push_back(
+      {Py_NewRef(reinterpret_cast<PyObject *>(site.first)), site.second, why});
   return !s.ended();
 }
 

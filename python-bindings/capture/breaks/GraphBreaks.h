@@ -26,6 +26,14 @@ inline constexpr char kBranchOnData[] = "a branch on a tensor's data";
 inline Reason oneWay() {
   return {ReasonKind::OneWay, "a branch that calls take one way"};
 }
+/// Likewise, where a graph break would do, but for what it would hand on.
+inline Reason fewWays() {
+  return {ReasonKind::FewWays, "a branch that calls take few ways"};
+}
+inline bool goesThrough(const Reason &reason) {
+  return reason.kind == ReasonKind::OneWay ||
+         reason.kind == ReasonKind::FewWays;
+}
 
 /// Where a recording stops, how it ended, and the frames' state there.
 class GraphBreaks {

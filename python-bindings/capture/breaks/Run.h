@@ -89,7 +89,7 @@ private:
                        const std::vector<FrameState> &states);
   bool learnAtEnd(Recording &recording);
   void learnNumbers(Recording &recording);
-  void learnOneWay(size_t from = 0);
+  void learnOneWay(size_t from = 0, const Reason &why = oneWay());
 
   // RunResume.cpp.
   void start(PyjitFrame *frame, PyCodeObject *code, int offset);

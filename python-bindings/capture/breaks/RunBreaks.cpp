@@ -258,12 +258,12 @@ static PyObject *runningGenerator(const Recording &recording,
 
 /// A backward needs what segments in front of branches have computed: next
 /// time, they are one recording. `from`: the first of the branches.
-void Run::learnOneWay(size_t from) {
+void Run::learnOneWay(size_t from, const Reason &why) {
   for (size_t i = from; i < branches.size(); ++i) {
     const auto &[code, offset] = branches[i];
-    if (known.emplace(std::pair(code, offset), oneWay()).second)
+    if (known.emplace(std::pair(code, offset), why).second)
       learned.push_back(
-          {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset, oneWay()});
+          {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset, why});
   }
 }
 
@@ -381,7 +381,7 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     // What a frame holds cannot be handed on, but the branch may go one way.
     why.text = joinReasons(why.text, recording->reason.text);
     noteReason();
-    learnOneWay(branches.size() - 1);
+    learnOneWay(branches.size() - 1, fewWays());
     // Nor would what is recorded behind it be of use.
     stopped = true;
     return;

@@ -136,7 +136,7 @@ void Recording::checkGraphBreaks(PyCodeObject *code, int offset,
     auto point =
         breaks.graphBreakPoints->find({origin.code, offset - origin.shift});
     if (point != breaks.graphBreakPoints->end() &&
-        point->second.kind != ReasonKind::OneWay) {
+        !goesThrough(point->second)) {
       end(point->second.kind, point->second.text);
       if (!point->second.stack.empty()) // else this is the first to know it
         reason = point->second;
