@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,43 @@ def test_difference_sees_what_it_must(root: Path) -> None:
     assert largest_difference(a, a.double()) == float("inf")
     assert largest_difference([a], []) == float("inf")
     assert largest_difference(a, a * float("nan")) == float("inf")
+
+
+def test_packages(root: Path) -> None:
+    """Without the packages there are no programs of theirs, and no error; each that is used is among those that
+    `tools/dev/packages.sh` installs."""
+    listed = _run(root, "benchmarks/breadth.py", "packages", "--list")
+    assert listed.returncode == 0, listed.stderr
+    text = (root / "benchmarks/packages.txt").read_text()
+    known = {line.partition("==")[0] for line in text.splitlines() if "==" in line}
+    used: set[str] = set()
+    for path in (root / "benchmarks/zoo/packages").glob("*.py"):
+        source = path.read_text()
+        used |= set(re.findall(r'(?:model|named|register)\(\s*f?"(\w+)[.:]', source))
+    modules = {name.replace("-", "_") for name in known}
+    # Modules that have another name than their package.
+    modules |= {
+        "lightly", "nnAudio", "whisper", "openunmix", "neuralop", "tltorch", "monai",
+        "open_clip", "gluonts", "chronos", "diffusers", "transformers",
+    }  # fmt: skip
+    assert len(used) > 40 and used <= modules, used - modules
+
+
+def test_a_program_of_a_package(root: Path, tmp_path: Path) -> None:
+    """As one is made and called: in eval mode and in training."""
+    (tmp_path / "vit_pytorch").mkdir()
+    (tmp_path / "vit_pytorch/__init__.py").write_text("")
+    (tmp_path / "vit_pytorch/simple_vit.py").write_text(
+        "from torch import nn\n"
+        "def SimpleViT(**options):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 4))\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        for mode in ([], ["--grad", "train"]):
+            command = ["benchmarks/breadth.py", "packages", "-k", "simple_vit.Simple"]
+            done = _run(root, *command, *mode)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "one graph · equal" in done.stdout, done.stdout
+    finally:
+        sys.path.remove(str(tmp_path))

@@ -23,10 +23,9 @@ def _lengths(features: int) -> Any:
 
 model("torchaudio.models:Conformer", _lengths(16), 16, 2, 32, 1, 7)
 model("torchaudio.models:Emformer", _lengths(16), 16, 2, 32, 1, segment_length=4)
-model("torchaudio.models:ConvTasNet", floats(1, 2000), 2, 16, 32, 16, 16, 3, 2, 1)
 model("torchaudio.models:DeepSpeech", floats(1, 20, 8), 8, 32, 10)
 model("torchaudio.models:Wav2Letter", floats(1, 2000), 10, "waveform", 1)
-model("torchaudio.models:WaveRNN", lambda g, n: (torch.randn(n, 1, 32 * 4, generator=g), torch.randn(n, 1, 8, 8, generator=g)), [2, 4, 4], 16, 16, 1, 16, 16, 5, 8, 8, 16)  # fmt: skip
+
 model("torchaudio.models:wav2vec2_model", WAVE, "group_norm", [(16, 10, 5), (16, 3, 2)], False, 32, 0.1, 8, 2, 2, 2, 0.1, 48, 0.1, 0.1, False, 0.0, 10)  # fmt: skip
 model("torchaudio.models:hdemucs_low", floats(2, 16000), ["a", "b"])
 model("torchaudio.transforms:Spectrogram", WAVE, n_fft=128)
