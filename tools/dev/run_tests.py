@@ -25,10 +25,10 @@ VENV = ROOT / ".venv" / "bin"
 NOTHING_COLLECTED = 5
 # The CPython beside the main one, and how much of the tests runs on it.
 OTHER = "3.13"
-OTHERS_PART = 0.15
+OTHERS_PART = 0.1
 # Of a test that goes through the operator table or through what PyTorch defines,
 # so many cases, other ones with each commit: CI has no more time for it.
-MOST_CASES = 48
+MOST_CASES = 36
 
 
 @dataclass

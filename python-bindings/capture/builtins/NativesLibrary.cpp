@@ -352,6 +352,15 @@ ResultKind reduce(Recording &s, const Call &c) {
   if (c.args.size() < 2)
     return ResultKind::Known;
   PyObject *f = c.args[0], *from = c.args[1];
+  static PyObject *const extremes[] = {findObject("builtins:max"),
+                                       findObject("builtins:min")};
+  if (c.args.size() == 2 && (f == extremes[0] || f == extremes[1])) {
+    // `max` of the whole compares the same in the same order.
+    Call whole;
+    whole.callable = f;
+    whole.args = {from};
+    return s.calls.call(whole);
+  }
   s.containers.iterate(from);
   if (PyFunction_Check(f))
     return ResultKind::Known;

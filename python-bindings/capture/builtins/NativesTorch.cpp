@@ -113,10 +113,9 @@ ResultKind ofTensor(Recording &s, const Call &c, const char *advice) {
 }
 
 ResultKind fromData(Recording &s, const Call &c) {
-  PyObject *data = c.positional() ? c.args[0] : c.keyword("data");
-  if (data && s.objects.isTensor(data))
-    return ofTensor(s, c, "torch.tensor");
   for (PyObject *arg : c.args) {
+    if (s.objects.isTensor(arg))
+      s.end(ReasonKind::TensorFromData, "a tensor made of a tensor's number");
     s.calls.tensorArgument(arg);
     if (!s.ended() && holdsTensors(arg))
       s.end(ReasonKind::TensorFromData,
@@ -125,10 +124,17 @@ ResultKind fromData(Recording &s, const Call &c) {
   return ResultKind::Constant;
 }
 
-ResultKind asTensor(Recording &s, const Call &c) {
+bool isOfTensor(Recording &s, const Call &c) {
   PyObject *data = c.positional() ? c.args[0] : c.keyword("data");
-  return data && s.objects.isTensor(data) ? ofTensor(s, c, nullptr)
-                                          : fromData(s, c);
+  return data && s.objects.isTensor(data);
+}
+
+ResultKind asTensor(Recording &s, const Call &c) {
+  return isOfTensor(s, c) ? ofTensor(s, c, nullptr) : fromData(s, c);
+}
+
+ResultKind makeTensor(Recording &s, const Call &c) {
+  return isOfTensor(s, c) ? ofTensor(s, c, "torch.tensor") : fromData(s, c);
 }
 
 /// `torch.Tensor([1, 2])`; sizes make memory that nothing has filled.
@@ -389,7 +395,9 @@ NativeHandler classify(const char *name) {
     return newTensor;
   if (!std::strcmp(name, "as_tensor"))
     return asTensor;
-  if (!std::strcmp(name, "tensor") || !std::strcmp(name, "scalar_tensor"))
+  if (!std::strcmp(name, "tensor"))
+    return makeTensor;
+  if (!std::strcmp(name, "scalar_tensor"))
     return fromData;
   return torchOp;
 }
