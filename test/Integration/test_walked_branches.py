@@ -171,3 +171,48 @@ def test_maxima(f: Callable[..., Any], grad: bool) -> None:
             seen.append(snapshot([result, None if x.grad is None else x.grad.clone()]))
         assert not (found := difference(*seen)), f"call {n}: {found}"
     assert pyjit.stats(fast)["hits"] >= 4 or f is _of_subclass
+
+
+def _reshaped(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """What is handed on is a view of an input."""
+    shape = x.size()
+    x = x.reshape([-1, *shape[-1:]])
+    if y.sum() >= 1e9:
+        raise ValueError
+    return (x * 2).reshape(shape) * y
+
+
+def _unbound(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    rows, kept = x.unbind(0), x.detach().view(-1)
+    if y.sum() >= 1e9:
+        raise ValueError
+    return rows[0] * 2 + rows[1] * kept[:4]
+
+
+def _without_grad(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        made = x.reshape(-1)
+    if y.sum() >= 1e9:
+        raise ValueError
+    return made * 2 + x.reshape(-1)
+
+
+@pytest.mark.parametrize("mode", ["plain", "grad", "no grad"])
+@pytest.mark.parametrize("f", [_reshaped, _unbound, _without_grad])
+def test_views_over_branches(f: Callable[..., Any], mode: str) -> None:
+    fast = pyjit.compile(f)
+    for n in range(6):
+        seen = []
+        for call in (f, fast):
+            torch.manual_seed(n)
+            x, y = torch.randn(3, 4, requires_grad=mode != "plain"), torch.randn(3, 4)
+            with torch.set_grad_enabled(mode != "no grad"):
+                result = call(x, y)
+            if result.requires_grad and mode == "grad":
+                result.square().sum().backward()
+            # How often a gradient was written differs (docs/Status.md).
+            seen.append(snapshot([result, None if x.grad is None else x.grad.clone()]))
+        assert not (found := difference(*seen)), f"call {n}: {found}"
+    stats = pyjit.stats(fast)
+    assert stats["hits"] >= 3
+    assert not stats["graph_breaks"] or mode == "no grad" or f is _without_grad

@@ -40,6 +40,8 @@ public:
 
   /// Of what the segments leave, something requires grad.
   bool hasGradients() const { return !differentiable.empty(); }
+  /// Whether what a segment leaves does.
+  bool requiresGrad(mlir::Value tensor) const;
   /// Why gradients cannot flow from one segment to the next, where they do.
   llvm::LogicalResult checkGradients();
   /// No segment that follows may leave what requires grad.

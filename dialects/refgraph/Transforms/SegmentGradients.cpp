@@ -25,6 +25,28 @@ void SegmentComposer::noteShared(TraceOp segment) {
   });
 }
 
+/// Views of what requires grad do, too, where they are made with grad mode on
+/// and are of numbers that have gradients. (Else no operator says that
+/// gradients end at it.)
+bool SegmentComposer::requiresGrad(Value tensor) const {
+  auto mode = state ? state.getAs<BoolAttr>("grad_mode") : BoolAttr();
+  bool gradMode = mode && mode.getValue();
+  for (Value value = getNode(tensor); !differentiable.contains(value);) {
+    if (auto get = value.getDefiningOp<GetOp>())
+      return gradMode && get.getRequiresGrad().value_or(false);
+    auto call = value.getDefiningOp<TensorOp>();
+    if (!call || call.getNoGrad() || call.getAliases().size() != 1)
+      return false;
+    Value source = call.getInputs()[call.getAliases()[0]];
+    Type element = cast<TensorType>(value.getType()).getElementType();
+    if (!isa<FloatType>(element) ||
+        cast<TensorType>(source.getType()).getElementType() != element)
+      return false;
+    value = getNode(source);
+  }
+  return true;
+}
+
 /// What a segment leaves, the next begins with as a tensor that requires grad:
 /// of the trace it is a tensor like any others.
 LogicalResult SegmentComposer::appendGradient(DifferentiableOp op,

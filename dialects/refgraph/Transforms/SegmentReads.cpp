@@ -216,8 +216,7 @@ LogicalResult SegmentComposer::bind(GetOp get, Value value) {
                    get.getExactTypeAttr().getInt() == tensorClass.getInt())) &&
                  !get.getParam() && !get.getIdentityAttr() &&
                  !get.getEqualsAttr() &&
-                 get.getRequiresGrad().value_or(false) ==
-                     differentiable.contains(getNode(value));
+                 get.getRequiresGrad().value_or(false) == requiresGrad(value);
     if (!plain || int64_t(get.getOffset().value_or(0)) != offset)
       return differs();
   } else if (auto first = dyn_cast<GetOp>(def)) {

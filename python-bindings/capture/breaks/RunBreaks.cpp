@@ -378,8 +378,8 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     behindBranch =
         why.kind == ReasonKind::BranchOnData && states.back().exits.size() == 2;
   } else if (mayGoThrough && recording->calls.inferenceModes.empty()) {
-    // What a frame holds cannot be handed on, but the branch may go one way. (In
-    // inference mode, see above.)
+    // What a frame holds cannot be handed on, but the branch may go one way.
+    // (In inference mode, see above.)
     why.text = joinReasons(why.text, recording->reason.text);
     noteReason();
     learnOneWay(branches.size() - 1, fewWays());
