@@ -526,6 +526,27 @@ def test_a_string_that_is_matched_is_guarded() -> None:
     assert pyjit.stats(fast)["graph_break_sites"] == []
 
 
+def test_a_version_that_is_matched() -> None:
+    """`torch.__version__` is a text of a class of its own."""
+
+    class Name(str):
+        __slots__ = ()
+
+    pattern, known = re.compile(r"(\d+)\.(\d+)"), {"version": torch.__version__}
+
+    def run(x: torch.Tensor, k: int) -> torch.Tensor:
+        found = pattern.match(known["version"])
+        return x * int(found.group(2)) + int(found[k]) if found else x
+
+    fast = pyjit.compile(run)
+    x, name = values(4), Name("3.4")
+    for version in (None, None, name, None, name, Name("x"), None):
+        known["version"] = torch.__version__ if version is None else version
+        for k in (1, 2, 1):
+            same(run(x, k), fast(x, k))
+    assert pyjit.stats(fast)["graph_break_sites"] == []
+
+
 def test_rrelu_in_training_draws() -> None:
     x = values(64)
     fast = pyjit.compile(lambda t: F.rrelu(t, training=True))

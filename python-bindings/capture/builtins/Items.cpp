@@ -160,6 +160,11 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
     return ResultKind::Fresh;
   if (!node->external && !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque"))
     return ResultKind::Known;
+  if (!node->external && !std::strcmp(Py_TYPE(o)->tp_name, "re.Match") &&
+      isValue(key)) {
+    s.scalars.specializeDeep(key);
+    return ResultKind::Fresh;
+  }
   s.end(ReasonKind::UnusualObject, "an item of a " + typeName(o));
   return ResultKind::Fresh;
 }

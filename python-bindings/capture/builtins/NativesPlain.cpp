@@ -114,9 +114,10 @@ bool areValues(const Call &c, size_t from) {
 /// A compiled pattern is known by identity and never changes.
 ResultKind pattern(Recording &s, const Call &c) {
   auto known = [&](PyObject *argument) {
-    // A mark of re's for "no count", which is an int of a class of its own.
-    return isValue(argument) ||
-           (PyLong_Check(argument) && s.objects.pin(argument));
+    // A mark of re's for "no count", which is an int of a class of its own; a
+    // text of one, such as `torch.__version__`.
+    bool isOfClass = PyLong_Check(argument) || PyUnicode_Check(argument);
+    return isValue(argument) || (isOfClass && s.objects.pin(argument));
   };
   if (c.args.empty() || !std::all_of(c.args.begin() + 1, c.args.end(), known))
     return s.calls.unknownNative(c); // a replacement that is a function, say
