@@ -337,7 +337,7 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
   size_t innermost = recording->tracker.frames.size() - 1;
   bool within =
       !recording->breaks.endedBefore || states.back().frame != innermost;
-  bool goesThrough = false, mayGoThrough = false;
+  bool through = false, mayGoThrough = false;
   if (why.kind == ReasonKind::BranchOnData) {
     auto site = siteOf(recording->tracker.frames.back());
     branches.push_back(site);
@@ -350,23 +350,22 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     // front of inference mode one can be made that lets both ways be joined.)
     bool stays = !recording->tensors->stateChange(&gradMode).empty() &&
                  recording->calls.inferenceModes.empty();
-    goesThrough =
-        mayGoThrough &&
-        (stays ||
-         (within && (recording->tensors->gradientFlows() || gradMode == 0 ||
-                     isInGenerator(*recording, states.back()))));
-    if (goesThrough)
+    through = mayGoThrough &&
+              (stays || (within && (recording->tensors->gradientFlows() ||
+                                    gradMode == 0 ||
+                                    isInGenerator(*recording, states.back()))));
+    if (through)
       learnOneWay(stays ? branches.size() - 1 : 0);
     // What would be recorded behind it begins within the region, and would
     // learn to break the graph where that ends.
-    if (goesThrough && stays) {
+    if (through && stays) {
       noteReason();
       stopped = true;
       return;
     }
   }
   if (within) {
-    if (!goesThrough) {
+    if (!through) {
       learn(states.back(), why);
       // In front of the instruction it could not be handed on either.
       recording->breaks.refused = runningGenerator(*recording, states.back());
