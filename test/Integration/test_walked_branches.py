@@ -73,21 +73,37 @@ def _solved(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.stack(out)
 
 
+def compare(
+    f: Callable[..., Any],
+    calls: int,
+    make: Callable[[int], tuple[torch.Tensor, torch.Tensor]],
+    *,
+    grad: bool,
+    mode: bool = True,
+) -> dict[str, Any]:
+    """What calls give and raise, and gradients of the first argument, which requires grad; ``mode``: with grad mode
+    on."""
+    fast = pyjit.compile(f)
+    for n in range(calls):
+        seen = []
+        for call in (f, fast):
+            torch.manual_seed(n)
+            x, y = make(n)
+            x.requires_grad_(grad)
+            with torch.set_grad_enabled(mode):
+                result = attempt(call, x, y)
+            if mode and isinstance(result, torch.Tensor) and result.requires_grad:
+                result.square().sum().backward()
+            # How often a gradient was written differs (docs/Status.md).
+            seen.append(snapshot([result, None if x.grad is None else x.grad.clone()]))
+        assert not (found := difference(*seen)), f"call {n}: {found}"
+    return pyjit.stats(fast)
+
+
 @pytest.mark.parametrize("grad", [False, True], ids=["plain", "grad"])
 @pytest.mark.parametrize("f", [_checked, _named, _numbered, _solved])
 def test_one_graph(f: Callable[..., Any], grad: bool) -> None:
-    fast = pyjit.compile(f)
-    for n in range(8):
-        gradients = []
-        for call in (f, fast):
-            torch.manual_seed(n)
-            x, y = torch.rand(3, 4, requires_grad=grad), torch.rand(3, 4)
-            result = call(x, y)
-            if grad:
-                result.square().sum().backward()
-            gradients.append((result, x.grad))
-        torch.testing.assert_close(*gradients)
-    stats = pyjit.stats(fast)
+    stats = compare(f, 8, lambda n: (torch.rand(3, 4), torch.rand(3, 4)), grad=grad)
     assert stats["hits"] >= 4 and not stats["graph_breaks"]
 
 
@@ -95,22 +111,16 @@ def test_one_graph(f: Callable[..., Any], grad: bool) -> None:
 @pytest.mark.parametrize("f", [_checked, _named, _numbered])
 def test_both_ways(f: Callable[..., Any], grad: bool) -> None:
     """Calls that raise, and that skip some rows, among the others."""
-    fast = pyjit.compile(f)
-    for n in range(40):
-        seen = []
-        for call in (f, fast):
-            torch.manual_seed(n)
-            x, y = torch.rand(3, 4), torch.rand(3, 4)
-            if n % 5 == 3:
-                y[n % 3, 1] = float("inf") if n % 2 else 200.0
-            if n % 7 == 4:
-                x[n % 3, 0] = 500.0
-            x.requires_grad_(grad)
-            result = attempt(call, x, y)
-            if grad and isinstance(result, torch.Tensor):
-                result.sum().backward()
-            seen.append(snapshot([result, x.grad]))
-        assert not (found := difference(*seen)), f"call {n}: {found}"
+
+    def make(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = torch.rand(3, 4), torch.rand(3, 4)
+        if n % 5 == 3:
+            y[n % 3, 1] = float("inf") if n % 2 else 200.0
+        if n % 7 == 4:
+            x[n % 3, 0] = 500.0
+        return x, y
+
+    compare(f, 40, make, grad=grad)
 
 
 def _larger(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -152,25 +162,15 @@ MAXIMA = [_larger, _bounded, _hinge, _of_three, _steps, _of_subclass]
 @pytest.mark.parametrize("f", MAXIMA)
 def test_maxima(f: Callable[..., Any], grad: bool) -> None:
     """Python's `max` and `min` of tensors: whichever is larger, nans and ties, too."""
-    fast = pyjit.compile(f)
-    for n in range(14):
-        seen = []
-        for call in (f, fast):
-            torch.manual_seed(n)
-            sign = 1 if n < 6 or n % 2 else -1
-            x, y = torch.rand(3, 4) * sign, torch.rand(3, 4)
-            if n == 9:
-                x[0, 0] = float("nan")
-            if n == 11:
-                x = y.clone()
-            x.requires_grad_(grad)
-            result = call(x, y)
-            if isinstance(result, torch.Tensor) and result.requires_grad:
-                result.sum().backward()
-            # How often a gradient was written differs (docs/Status.md).
-            seen.append(snapshot([result, None if x.grad is None else x.grad.clone()]))
-        assert not (found := difference(*seen)), f"call {n}: {found}"
-    assert pyjit.stats(fast)["hits"] >= 4 or f is _of_subclass
+
+    def make(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = torch.rand(3, 4) * (1 if n < 6 or n % 2 else -1), torch.rand(3, 4)
+        if n == 9:
+            x[0, 0] = float("nan")
+        return (y.clone() if n == 11 else x), y
+
+    stats = compare(f, 14, make, grad=grad)
+    assert stats["hits"] >= 4 or f is _of_subclass
 
 
 def _reshaped(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -200,19 +200,12 @@ def _without_grad(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("mode", ["plain", "grad", "no grad"])
 @pytest.mark.parametrize("f", [_reshaped, _unbound, _without_grad])
 def test_views_over_branches(f: Callable[..., Any], mode: str) -> None:
-    fast = pyjit.compile(f)
-    for n in range(6):
-        seen = []
-        for call in (f, fast):
-            torch.manual_seed(n)
-            x, y = torch.randn(3, 4, requires_grad=mode != "plain"), torch.randn(3, 4)
-            with torch.set_grad_enabled(mode != "no grad"):
-                result = call(x, y)
-            if result.requires_grad and mode == "grad":
-                result.square().sum().backward()
-            # How often a gradient was written differs (docs/Status.md).
-            seen.append(snapshot([result, None if x.grad is None else x.grad.clone()]))
-        assert not (found := difference(*seen)), f"call {n}: {found}"
-    stats = pyjit.stats(fast)
+    stats = compare(
+        f,
+        6,
+        lambda n: (torch.randn(3, 4), torch.randn(3, 4)),
+        grad=mode != "plain",
+        mode=mode != "no grad",
+    )
     assert stats["hits"] >= 3
     assert not stats["graph_breaks"] or mode == "no grad" or f is _without_grad

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/refgraph/Transforms/SegmentComposer.h"
+#include "dialects/refgraph/Transforms/TensorNodes.h"
 
 using namespace mlir;
 
@@ -34,13 +35,8 @@ bool SegmentComposer::requiresGrad(Value tensor) const {
   for (Value value = getNode(tensor); !differentiable.contains(value);) {
     if (auto get = value.getDefiningOp<GetOp>())
       return gradMode && get.getRequiresGrad().value_or(false);
-    auto call = value.getDefiningOp<TensorOp>();
-    if (!call || call.getNoGrad() || call.getAliases().size() != 1)
-      return false;
-    Value source = call.getInputs()[call.getAliases()[0]];
-    Type element = cast<TensorType>(value.getType()).getElementType();
-    if (!isa<FloatType>(element) ||
-        cast<TensorType>(source.getType()).getElementType() != element)
+    Value source = getGradientSource(value);
+    if (!source)
       return false;
     value = getNode(source);
   }

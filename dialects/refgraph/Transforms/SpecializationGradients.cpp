@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "dialects/refgraph/Transforms/SpecializationPlan.h"
+#include "dialects/refgraph/Transforms/TensorNodes.h"
 
 using namespace mlir;
 
@@ -42,13 +43,8 @@ void SpecializationPlan::planGradients(TraceOp trace) {
 /// and of numbers that have gradients.
 bool SpecializationPlan::letsGradientsPass(Value value, Value base) const {
   for (value = getNode(value); value != base;) {
-    auto call = value.getDefiningOp<TensorOp>();
-    if (!call || call.getNoGrad() || call.getAliases().size() != 1)
-      return false;
-    Value source = call.getInputs()[call.getAliases()[0]];
-    Type element = cast<TensorType>(value.getType()).getElementType();
-    if (!isa<FloatType>(element) ||
-        cast<TensorType>(source.getType()).getElementType() != element)
+    Value source = getGradientSource(value);
+    if (!source)
       return false;
     value = getNode(source);
   }

@@ -42,3 +42,14 @@ TensorNodes::TensorNodes(Block &block) {
       writers[getGroup(call.getInputs()[operand])].push_back(call);
   });
 }
+
+Value pyjit::refgraph::getGradientSource(Value view) {
+  auto call = view.getDefiningOp<TensorOp>();
+  if (!call || call.getNoGrad() || call.getAliases().size() != 1)
+    return {};
+  Value source = call.getInputs()[call.getAliases()[0]];
+  Type element = cast<TensorType>(view.getType()).getElementType();
+  bool passes = isa<FloatType>(element) &&
+                cast<TensorType>(source.getType()).getElementType() == element;
+  return passes ? source : Value();
+}

@@ -54,6 +54,10 @@ private:
   llvm::SmallVector<mlir::Value> nodes;
 };
 
+/// The tensor that gradients of a view pass to; null where they end at the
+/// view: it is none, was made where grad mode was off, or is of other numbers.
+mlir::Value getGradientSource(mlir::Value view);
+
 } // namespace pyjit::refgraph
 
 #endif // PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_TENSORNODES_H
