@@ -84,3 +84,36 @@ def test_relative_imports(packages: list[ModuleType], which: str) -> None:
     if which == "f":
         stats = pyjit.stats(fast)
         assert stats.hits >= 6 and not stats.graph_breaks, stats
+
+
+def test_a_part_that_nobody_has_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`from package import part`: the first call loads it, and the next one is recorded."""
+    package = tmp_path / "package_with_a_part"
+    package.mkdir()
+    (package / "__init__.py").write_text("FACTOR = 2\n")
+    (package / "part.py").write_text("FACTOR = 3\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        import package_with_a_part  # noqa: F401
+        from package_with_a_part import FACTOR, part
+
+        return x * FACTOR * part.FACTOR
+
+    fast = pyjit.compile(run)
+    for n in range(4):
+        torch.testing.assert_close(fast(torch.ones(3) * n), torch.ones(3) * n * 6)
+    stats = pyjit.stats(fast)
+    assert stats["hits"] >= 1 and not stats["graph_breaks"], stats["reasons"]
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        from package_with_a_part import missing
+
+        return x * missing
+
+    fast = pyjit.compile(wrong)
+    for _ in range(4):
+        with pytest.raises(ImportError):
+            fast(torch.ones(3))

@@ -147,6 +147,21 @@ static PyObject *absoluteName(const Op &o, PyObject *name, long level) {
   return full;
 }
 
+/// Whether `from package import name` has to find a module first.
+static bool loadsPart(PyObject *package, PyObject *names) {
+  static PyObject *path = PyUnicode_InternFromString("__path__"),
+                  *hook = PyUnicode_InternFromString("__getattr__");
+  PyObject *known =
+      PyModule_CheckExact(package) ? PyModule_GetDict(package) : nullptr;
+  if (!known || !PyTuple_CheckExact(names) ||
+      PyDict_Contains(known, path) != 1 || PyDict_Contains(known, hook) != 0)
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    if (PyDict_Contains(known, PyTuple_GET_ITEM(names, i)) == 0)
+      return true;
+  return false;
+}
+
 ResultKind opcodes::importName(const Op &o) {
   PyObject *name = o.name(o.in.arg);
   long level = PyLong_Check(o.peek(2)) ? PyLong_AsLong(o.peek(2)) : -1;
@@ -159,7 +174,7 @@ ResultKind opcodes::importName(const Op &o) {
   // `import a.b` without names gives the package `a`.
   PyObject *modules = PyImport_GetModuleDict();
   PyObject *module = PyDict_GetItemWithError(modules, name);
-  if (!module) {
+  if (!module || loadsPart(module, o.peek(1))) {
     o.s.endOnce(ReasonKind::FirstTime, "the first import of a module");
     return ResultKind::Known;
   }
