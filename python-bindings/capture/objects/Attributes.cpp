@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Recording.h"
+#include "builtins/Natives.h"
 #include "objects/Bases.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/FrozenLeaves.h"
@@ -160,6 +161,23 @@ void pyjit::capture::readBases(Recording &s, PyTypeObject *type) {
   s.reads.read(s.objects.pin(object), Select::Field, order, mro);
 }
 
+/// Of a module that lacks an attribute: CPython 3.13 asks its spec for a file,
+/// for an error that a `__getattr__` of its class may keep from being raised.
+static void readLocation(Recording &s, PyObject *module) {
+  static PyObject *specName = PyUnicode_InternFromString("__spec__");
+  static PyObject *location =
+      findObject("_frozen_importlib:ModuleSpec.has_location");
+  PyObject *spec = PyDict_GetItemWithError(pyjitModuleDict(module), specName);
+  PyObject *getter =
+      location ? PyObject_GetAttrString(location, "fget") : nullptr;
+  PyErr_Clear();
+  if (spec && getter) {
+    s.reads.read(s.objects.find(module), Select::Attr, specName, spec);
+    s.objects.pin(getter);
+  }
+  Py_XDECREF(getter);
+}
+
 Attributes::Found Attributes::superAttr(PyTypeObject *cls, PyObject *self,
                                         PyTypeObject *start, PyObject *name) {
   if (!isValue(self) && !s.objects.require(self))
@@ -237,6 +255,7 @@ Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
         found.kind = Found::Python;
       } else {
         s.reads.absent(s.objects.find(object), Select::Attr, hookName);
+        readLocation(s, object);
       }
     }
   } else if (getter == PySuper_Type.tp_getattro) {
