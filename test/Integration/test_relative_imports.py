@@ -95,9 +95,9 @@ def test_a_part_that_nobody_has_imported(
     (package / "__init__.py").write_text("FACTOR = 2\n")
     (package / "part.py").write_text("FACTOR = 3\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module("package_with_a_part")
 
     def run(x: torch.Tensor) -> torch.Tensor:
-        import package_with_a_part  # noqa: F401
         from package_with_a_part import FACTOR, part
 
         return x * FACTOR * part.FACTOR
