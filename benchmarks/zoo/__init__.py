@@ -52,6 +52,17 @@ def load(families: list[str]) -> list[Program]:
     return programs
 
 
+class Kwargs(dict):  # type: ignore[type-arg]
+    """Marks keyword arguments."""
+
+
+def call_of(made: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments, of which a final ``Kwargs`` has those by name."""
+    if made and isinstance(made[-1], Kwargs):
+        return made[:-1], dict(made[-1])
+    return made, {}
+
+
 SEEDS = {"first": 10, "other": 11, "shape": 12}
 
 

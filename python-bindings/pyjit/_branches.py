@@ -188,7 +188,7 @@ class Branches:
         self._left_one_way.update(left)
         return {site for site in left if self._left_one_way[site] >= 2}
 
-    def repeated_ways_of(self, path: tuple[Any, ...]) -> set[tuple[Any, int]]:
+    def left_again(self, path: tuple[Any, ...]) -> set[tuple[Any, int]]:
         """Branches that stayed graph breaks though one recorded run after the other goes the same ways past all of
         them: what is behind one is recorded anew each time, then."""
         root = self.root

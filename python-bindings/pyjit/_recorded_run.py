@@ -57,9 +57,10 @@ class RecordedRun:
         if breaks > MAX_GRAPH_BREAKS:
             root._give_up()
         root.branches.merge(new)
-        if not whole and (sites := root.branches.left_one_way(new)):
-            self._go_through(sites)
-        if not whole and (sites := root.branches.repeated_ways_of(tuple(root._path))):
+        if not whole and (
+            sites := root.branches.left_one_way(new)
+            | root.branches.left_again(tuple(root._path))
+        ):
             self._go_through(sites)
         root.leave_context()
         if whole and root.graph_break_sites:

@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-from zoo import Inputs, Program, generator
+from zoo import Inputs, Kwargs, Program, call_of, generator
+
+__all__ = ["I", "Kwargs", "T", "idiom", "programs"]
 
 programs: list[Program] = []
 
@@ -29,9 +31,7 @@ def idiom(
         def make() -> tuple[Any, Inputs]:
             def inputs(which: str) -> Any:
                 made = args(generator(which), 6 if which == "shape" else 4)
-                if made and isinstance(made[-1], Kwargs):
-                    return tuple(made[:-1]), dict(made[-1])
-                return tuple(made), {}
+                return call_of(tuple(made))
 
             return (f() if options.get("factory") else f), inputs
 
@@ -40,7 +40,3 @@ def idiom(
         return f
 
     return register
-
-
-class Kwargs(dict):  # type: ignore[type-arg]
-    """Marks keyword arguments."""

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from zoo.packages.registry import Calls, Given, Kwargs, floats, model, named, register
+from zoo import Kwargs
+from zoo.packages.registry import Calls, Given, floats, model, named, register
 
 BLOCKS = {"block_out_channels": (16, 32), "norm_num_groups": 8}
 CODER = BLOCKS | {

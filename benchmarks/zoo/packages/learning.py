@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from zoo.packages.registry import Calls, Given, Kwargs, floats, model, named, register
+from zoo import Kwargs
+from zoo.packages.registry import Calls, Given, floats, model, named, register
 
 LABELS: Given = lambda g, n: (
     torch.randn(4 * n, 4, generator=g).softmax(-1),
@@ -39,15 +40,8 @@ PAIR: Given = lambda g, n: (
     torch.randn(n + 4, 16, generator=g),
     torch.randn(n + 4, 16, generator=g),
 )
-for _name, _extra in {
-    "NTXentLoss": {},
-    "NegativeCosineSimilarity": {},
-    "BarlowTwinsLoss": {},
-    "VICRegLoss": {},
-    "DCLLoss": {},
-    "TiCoLoss": {},
-}.items():
-    model(f"lightly.loss:{_name}", PAIR, **_extra)
+for _name in ("NTXentLoss", "NegativeCosineSimilarity", "BarlowTwinsLoss", "VICRegLoss", "DCLLoss", "TiCoLoss"):  # fmt: skip
+    model(f"lightly.loss:{_name}", PAIR)
 model("lightly.models.modules:SimCLRProjectionHead", floats(16), 16, 16, 8)
 model("lightly.models.modules:BYOLPredictionHead", floats(16), 16, 16, 8)
 
@@ -74,7 +68,6 @@ def _adapted(kind: str) -> Any:
         "PromptTuningConfig": {"num_virtual_tokens": 3},
         "AdaLoraConfig": {"total_step": 10, "target_modules": ["c_attn"]},
         "VeraConfig": {"r": 4, "target_modules": ["c_attn"]},
-        "OFTConfig": {"target_modules": ["c_attn"], "oft_block_size": 8},
     }
     config = named(f"peft:{kind}")(task_type="CAUSAL_LM", **options[kind])
     return named("peft:get_peft_model")(base, config)

@@ -11,16 +11,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from zoo import Inputs, Program, generator
+from zoo import Inputs, Program, call_of, generator
 
 programs: list[Program] = []
 
 Given = Callable[[torch.Generator, int], tuple[Any, ...]]
 """Makes arguments of a batch of that size; a final ``Kwargs`` has those by name."""
-
-
-class Kwargs(dict):  # type: ignore[type-arg]
-    """Marks keyword arguments."""
 
 
 class Calls(nn.Module):
@@ -44,12 +40,8 @@ def named(path: str) -> Any:
     return found
 
 
-def register(
-    name: str, make: Callable[[], Any], given: Given, *, batch: int = 2, **options: Any
-) -> None:
-    """A program that is missing its package is left out: the first word of its name is the package's module.
-
-    options: ``timed``, as ``Program`` has it."""
+def register(name: str, make: Callable[[], Any], given: Given) -> None:
+    """A program that is missing its package is left out: the first word of its name is the package's module."""
     if importlib.util.find_spec(name.partition(".")[0]) is None:
         return
 
@@ -60,17 +52,11 @@ def register(
             made.eval()
 
         def inputs(which: str) -> Any:
-            with torch.random.fork_rng():
-                g = generator(which)
-                torch.manual_seed(g.initial_seed())
-                args = given(g, batch + (which == "shape"))
-            if args and isinstance(args[-1], Kwargs):
-                return args[:-1], dict(args[-1])
-            return args, {}
+            return call_of(given(generator(which), 3 if which == "shape" else 2))
 
         return made, inputs
 
-    programs.append(Program(f"packages.{name}", "packages", build, **options))
+    programs.append(Program(f"packages.{name}", "packages", build))
 
 
 def model(

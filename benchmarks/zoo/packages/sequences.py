@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from zoo.packages.registry import Calls, Kwargs, floats, model, named, register, tokens
+from zoo import Kwargs
+from zoo.packages.registry import Calls, floats, model, named, register, tokens
 
 WRAPPED = {"emb_dropout", "num_memory_tokens", "use_abs_pos_emb", "tie_embedding"}
 """Options of the model; the others are those of its layers."""
