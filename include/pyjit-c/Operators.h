@@ -42,8 +42,10 @@ typedef struct {
 PYJIT_API PyjitOperatorFacts pyjitOperatorFacts(PyjitString overload);
 
 /* Whether calls of an overload, or of its functional form, can be
-   differentiated; what arguments they may have, the compiler says. */
-PYJIT_API bool pyjitOperatorDifferentiable(PyjitString overload);
+   differentiated, those of complex numbers if `ofComplex`; what arguments they
+   may have, the compiler says. */
+PYJIT_API bool pyjitOperatorDifferentiable(PyjitString overload,
+                                           bool ofComplex);
 
 #ifdef __cplusplus
 }

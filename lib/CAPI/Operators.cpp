@@ -22,6 +22,6 @@ PyjitOperatorFacts pyjitOperatorFacts(PyjitString overload) {
   return result;
 }
 
-bool pyjitOperatorDifferentiable(PyjitString overload) {
-  return operators::isDifferentiable(toStringRef(overload));
+bool pyjitOperatorDifferentiable(PyjitString overload, bool ofComplex) {
+  return operators::isDifferentiable(toStringRef(overload), ofComplex);
 }

@@ -20,9 +20,11 @@ namespace {
 /// Makes operations of one derivative's expression.
 class Expression {
 public:
-  Expression(Adjoint &adjoint, Value operand, ArrayRef<DerivativeNode> nodes)
-      : adjoint(adjoint), build(adjoint.build), operand(operand), nodes(nodes) {
-  }
+  /// `conjugates`: of complex operands and results it reads the conjugates.
+  Expression(Adjoint &adjoint, Value operand, ArrayRef<DerivativeNode> nodes,
+             bool conjugates)
+      : adjoint(adjoint), build(adjoint.build), operand(operand), nodes(nodes),
+        conjugates(conjugates) {}
 
   /// The gradient; null where the expression does not cover the call.
   Value run() {
@@ -41,7 +43,7 @@ private:
     case DerivativeOp::Gradient:
       return adjoint.gradient();
     case DerivativeOp::Result:
-      return Value(adjoint.call.getResult(node.index));
+      return read(adjoint.call.getResult(node.index));
     case DerivativeOp::Argument:
       return argument(node.index);
     case DerivativeOp::Local:
@@ -73,6 +75,7 @@ private:
     case DerivativeOp::IfTrue:
     case DerivativeOp::IfNumber:
     case DerivativeOp::IfString:
+    case DerivativeOp::IfComplex:
       return choose(node);
     }
     llvm_unreachable("unknown node");
@@ -92,6 +95,7 @@ private:
     case DerivativeOp::IfTrue:
     case DerivativeOp::IfNumber:
     case DerivativeOp::IfString:
+    case DerivativeOp::IfComplex:
       children = 2;
       break;
     default:
@@ -101,9 +105,13 @@ private:
       skip();
   }
 
+  Value read(Value tensor) {
+    return conjugates ? conjugate(build, tensor) : tensor;
+  }
+
   Item argument(unsigned index) {
     if (Value tensor = adjoint.tensor(index))
-      return tensor;
+      return read(tensor);
     Attribute given = adjoint.constant(index);
     if (!given)
       return std::nullopt;
@@ -123,7 +131,7 @@ private:
 
   Item choose(const DerivativeNode &node) {
     Attribute given = adjoint.constant(node.index);
-    if (!given)
+    if (!given && node.op != DerivativeOp::IfComplex)
       return std::nullopt;
     bool first = false;
     switch (node.op) {
@@ -132,6 +140,9 @@ private:
       break;
     case DerivativeOp::IfTrue:
       first = isa<BoolAttr>(given) && cast<BoolAttr>(given).getValue();
+      break;
+    case DerivativeOp::IfComplex:
+      first = isComplex(adjoint.tensor(node.index));
       break;
     case DerivativeOp::IfNumber:
       first = tssa::numberArgument(adjoint.call, node.index) == node.number;
@@ -248,6 +259,7 @@ private:
   GradientBuilder &build;
   Value operand;
   ArrayRef<DerivativeNode> nodes;
+  bool conjugates;
   size_t next = 0;
   SmallVector<Item> locals;
 };
@@ -261,6 +273,8 @@ Adjoint::applyExpressions(ArrayRef<operators::Derivative> derivatives) {
       return refuse("a gradient of its result " + Twine(i));
   const operators::OperatorFacts &facts =
       operators::lookupFacts(tssa::functionalName(call));
+  bool conjugates =
+      facts.complexGradient == operators::ComplexGradient::Holomorphic;
   for (unsigned i = 0; i < call.getArgs().size(); ++i) {
     if (!wants(i))
       continue;
@@ -273,7 +287,8 @@ Adjoint::applyExpressions(ArrayRef<operators::Derivative> derivatives) {
       continue;
     if (derivative == derivatives.end())
       return refuse("no derivative by argument " + Twine(i) + " is known");
-    Value gradient = Expression(*this, tensor(i), derivative->expression).run();
+    Value gradient =
+        Expression(*this, tensor(i), derivative->expression, conjugates).run();
     if (!gradient)
       return refuse("its derivative by argument " + Twine(i) +
                     " does not cover these arguments");
@@ -331,7 +346,15 @@ LogicalResult Adjoint::run() {
   // first operand's) stands for the value that it writes.
   if (call.getMutates() && call->getNumResults() != 1)
     return refuse("it writes several operands");
-  LogicalResult given = applyRule(tssa::functionalName(call));
+  std::string overload = tssa::functionalName(call);
+  auto isOfComplex = [](ValueRange values) {
+    return llvm::any_of(values, isComplex);
+  };
+  if ((isOfComplex(call.getOperands()) || isOfComplex(call.getResults())) &&
+      operators::lookupFacts(overload).complexGradient ==
+          operators::ComplexGradient::None)
+    return refuse("no derivative by complex numbers is known");
+  LogicalResult given = applyRule(overload);
   if (succeeded(given) && isOutside)
     return refuse("it names a dimension that its operand has not");
   return given;

@@ -37,7 +37,19 @@ RankedTensorType differentiation::gradientTypeOf(RankedTensorType type) {
 
 bool differentiation::mayHaveGradient(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && isa<FloatType>(tensor.getElementType());
+  return tensor && isa<FloatType, ComplexType>(tensor.getElementType());
+}
+
+bool differentiation::isComplex(Value value) {
+  return isa<ComplexType>(typeOf(value).getElementType());
+}
+
+/// The parts of complex numbers of type `type`, in a dimension behind theirs.
+static RankedTensorType partsOf(RankedTensorType type) {
+  SmallVector<Size> sizes = getSizes(type);
+  sizes.push_back(2);
+  return rowMajorType(
+      sizes, cast<ComplexType>(type.getElementType()).getElementType());
 }
 
 GradientBuilder::GradientBuilder(OpBuilder &builder, Location loc)
@@ -145,13 +157,20 @@ Attribute GradientBuilder::sizes(RankedTensorType type) const {
   return builder.getArrayAttr(list);
 }
 
+/// Those of complex numbers are made of real ones: a vendor call would have to
+/// name its device.
 Value GradientBuilder::zeros(RankedTensorType type) {
+  if (isa<ComplexType>(type.getElementType()))
+    return layOut(call(operators::aten::view_as_complex_copy,
+                       {zeros(partsOf(type))}, getRowMajorType(type)),
+                  type);
   Attribute dtype = integer(operators::getScalarType(type.getElementType()));
   return call(operators::aten::zeros,
               {sizes(type), dtype, none(), none(), none()}, type);
 }
 
 Value GradientBuilder::ones(RankedTensorType type) {
+  assert(!isa<ComplexType>(type.getElementType()) && "no gradient needs them");
   Attribute dtype = integer(operators::getScalarType(type.getElementType()));
   return call(operators::aten::ones,
               {sizes(type), dtype, none(), none(), none()}, type);
@@ -163,6 +182,8 @@ Value GradientBuilder::zerosBy(Value gradient) {
 }
 
 Value GradientBuilder::convert(Value value, Type elementType) {
+  if (isComplex(value) && !isa<ComplexType>(elementType))
+    value = realPart(*this, value);
   RankedTensorType type = typeOf(value);
   if (type.getElementType() == elementType)
     return value;
@@ -355,4 +376,41 @@ Value GradientBuilder::product(Value a, Value b) {
   sizes.back() = getSizes(typeOf(b)).back();
   return call(sizes.size() == 3 ? operators::aten::bmm : operators::aten::mm,
               {a, b}, rowMajorType(sizes, typeOf(a).getElementType()));
+}
+
+//===----------------------------------------------------------------------===//
+// Complex numbers
+//===----------------------------------------------------------------------===//
+
+Value differentiation::conjugate(GradientBuilder &build, Value value) {
+  if (!isComplex(value))
+    return value;
+  if (AtenOp known = matchCall(value, operators::aten::_conj_physical))
+    return known.getOperand(0);
+  return build.callLike(operators::aten::_conj_physical, {value});
+}
+
+static Value part(GradientBuilder &build, Value value, int64_t index) {
+  assert(isComplex(value) && "only complex numbers have parts");
+  RankedTensorType type = typeOf(value);
+  Value parts =
+      build.call(operators::aten::view_as_real_copy, {value}, partsOf(type));
+  return build.access(parts, ViewAttr::get(value.getContext(), ViewKind::select,
+                                           {type.getRank(), index}));
+}
+
+Value differentiation::realPart(GradientBuilder &build, Value value) {
+  return part(build, value, 0);
+}
+
+Value differentiation::imaginaryPart(GradientBuilder &build, Value value) {
+  return part(build, value, 1);
+}
+
+Value differentiation::makeComplex(GradientBuilder &build, Value real,
+                                   Value imaginary) {
+  RankedTensorType type = typeOf(real);
+  return build.call(
+      operators::aten::complex, {real, imaginary},
+      rowMajorType(getSizes(type), ComplexType::get(type.getElementType())));
 }

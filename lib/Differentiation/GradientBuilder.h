@@ -18,6 +18,7 @@ using tssa::Argument;
 mlir::RankedTensorType gradientTypeOf(mlir::RankedTensorType type);
 /// Only values of these have gradients.
 bool mayHaveGradient(mlir::Type type);
+bool isComplex(mlir::Value value);
 
 mlir::RankedTensorType rowMajorType(llvm::ArrayRef<tssa::Size> sizes,
                                     mlir::Type elementType);
@@ -56,6 +57,7 @@ public:
   }
   /// Zeros of this gradient's type: where there is none, there are none.
   mlir::Value zerosBy(mlir::Value gradient);
+  /// Of complex numbers, as real ones, the real parts.
   mlir::Value convert(mlir::Value value, mlir::Type elementType);
   /// The same values laid out as `type` says.
   mlir::Value layOut(mlir::Value value, mlir::RankedTensorType type);
@@ -113,6 +115,13 @@ private:
 
   mlir::OpBuilder &builder;
 };
+
+/// Complex numbers and their parts. Real numbers are their own conjugates.
+mlir::Value conjugate(GradientBuilder &build, mlir::Value value);
+mlir::Value realPart(GradientBuilder &build, mlir::Value value);
+mlir::Value imaginaryPart(GradientBuilder &build, mlir::Value value);
+mlir::Value makeComplex(GradientBuilder &build, mlir::Value real,
+                        mlir::Value imaginary);
 
 } // namespace pyjit::differentiation
 

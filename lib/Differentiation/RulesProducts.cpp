@@ -26,10 +26,11 @@ LogicalResult gradient_rules::Linear(Adjoint &a) {
     return a.refuse("its weight is no matrix");
   Value gradient = asMatrix(build, a.gradient());
   if (a.wants(0u))
-    a.give(0, build.reshape(build.product(gradient, weight), typeOf(input)));
+    a.give(0, build.reshape(build.product(gradient, conjugate(build, weight)),
+                            typeOf(input)));
   if (a.wants(1))
     a.give(1, build.product(build.transpose(gradient, 0, 1),
-                            asMatrix(build, input)));
+                            conjugate(build, asMatrix(build, input))));
   if (a.wants(2))
     a.give(2, gradient);
   return success();
@@ -55,10 +56,13 @@ public:
     batch = tssa::getSizes(typeOf(gradient));
     batch.pop_back_n(2);
     Value stack = asStack(gradient);
+    auto turned = [&](Value factor) {
+      return transposed(conjugate(build, asStack(factor)));
+    };
     if (a.wants(left))
-      give(left, build.product(stack, transposed(asStack(y))), x);
+      give(left, build.product(stack, turned(y)), x);
     if (a.wants(right))
-      give(right, build.product(transposed(asStack(x)), stack), y);
+      give(right, build.product(turned(x), stack), y);
     return success();
   }
 

@@ -342,9 +342,13 @@ LogicalResult gradient_rules::VectorNorm(Adjoint &a) {
     return a.refuse("its order differs between calls");
   if (*order == 0.0) // a count
     return success();
+  if (isComplex(a.tensor(0)) && *order != 2.0)
+    return a.refuse("it is a norm of complex numbers of another order than 2");
   Value norm = kept(a, over, a.call.getResult(0));
   // Computed in the result's type.
-  Value self = build.convert(a.tensor(0), typeOf(norm).getElementType());
+  Value self = a.tensor(0);
+  if (!isComplex(self))
+    self = build.convert(self, typeOf(norm).getElementType());
   a.give(0, NormRule(build, self, norm, kept(a, over, a.gradient()), over.dims)
                 .run(*order));
   return success();

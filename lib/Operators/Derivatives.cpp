@@ -34,15 +34,16 @@ ArrayRef<Derivative> lookupDerivatives(StringRef overload) {
 
 ArrayRef<Derivative> getDerivatives() { return derivatives; }
 
-bool isDifferentiable(StringRef overload) {
+bool isDifferentiable(StringRef overload, bool ofComplex) {
+  const OperatorFacts &facts = lookupFacts(overload);
   if (!lookupDerivatives(overload).empty() ||
-      lookupFacts(overload).gradientRule != GradientRule::None)
-    return true;
+      facts.gradientRule != GradientRule::None)
+    return !ofComplex || facts.complexGradient != ComplexGradient::None;
   const OperatorInfo *info = lookupOperator(overload);
   if (!info)
     return false;
   if (info->lowering == Lowering::InPlace)
-    return isDifferentiable(info->functional);
+    return isDifferentiable(info->functional, ofComplex);
   return info->lowering == Lowering::View;
 }
 

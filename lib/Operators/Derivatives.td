@@ -42,10 +42,11 @@ defvar zero = (Call<"aten::zeros_like"> $grad);
 foreach name = ["neg", "negative"] in
   def : OfSelf<name, (Neg $grad)>;
 foreach name = ["abs", "absolute"] in
-  def : OfSelf<name, (Mul $grad, (Sign $self))>;
+  def : OfSelf<name, (IfComplex $self, (Mul $grad, (Call<"aten::sgn"> $self)),
+                                       (Mul $grad, (Sign $self)))>;
 // Steps: their derivative is zero, and eager says so.
-foreach name = ["sign", "sgn", "floor", "ceil", "trunc", "round",
-                "round.decimals", "bernoulli", "angle"] in
+foreach name = ["sign", "floor", "ceil", "trunc", "round", "round.decimals",
+                "bernoulli"] in
   def : OfSelf<name, zero>;
 def : OfSelf<"frac", (Value $grad)>;
 def : OfSelf<"sqrt", (Div $grad, (Mul $result, 2))>;
@@ -640,6 +641,46 @@ def : Trilinear<"i2", (Backward<"aten::_trilinear">
   $i1, $grad, $i3, $expand1, $sumdim, $expand3, $expand2, $unroll_dim)>;
 def : Trilinear<"i3", (Backward<"aten::_trilinear">
   $i1, $i2, $grad, $expand1, $expand2, $sumdim, $expand3, $unroll_dim)>;
+
+//===----------------------------------------------------------------------===//
+// Complex numbers
+//===----------------------------------------------------------------------===//
+
+def : OfSelf<"_conj_physical", (Call<"aten::_conj_physical"> $grad)>;
+def : GradientRule<"Direction", One<["sgn"]>.Of>;
+def : GradientRule<"Angle", One<["angle"]>.Of>;
+def : GradientRule<"OfParts", One<["complex"]>.Of>;
+def : GradientRule<"Polar", One<["polar"]>.Of>;
+def : GradientRule<"ViewAsReal", One<["view_as_real", "view_as_real_copy"]>.Of>;
+def : GradientRule<"ViewAsComplex",
+                   One<["view_as_complex", "view_as_complex_copy"]>.Of>;
+def : GradientRule<"FourierTransform", One<["_fft_c2c"]>.Of>;
+def : GradientRule<"FourierOfReal", One<["_fft_r2c"]>.Of>;
+def : GradientRule<"FourierToReal", One<["_fft_c2r"]>.Of>;
+
+def : ComplexGradient<"Stated",
+  One<["_conj_physical", "_fft_c2c", "_fft_c2r", "_fft_r2c", "abs",
+       "absolute", "addbmm", "addmm", "addmv", "angle", "baddbmm", "bmm",
+       "complex", "dot", "linalg_vector_norm", "linear",
+       "matmul", "mm", "mv", "norm.Scalar", "norm.ScalarOpt_dim", "polar",
+       "sgn", "view_as_complex", "view_as_complex_copy", "view_as_real",
+       "view_as_real_copy"]>.Of>;
+def : ComplexGradient<"Holomorphic",
+  One<["cos", "cosh", "exp", "expm1", "log", "log10", "log1p", "log2",
+       "pow.Tensor_Scalar", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh",
+       "sqrt", "square", "tan", "tanh"]>.Of
+  # All<["add", "addcdiv", "addcmul", "div", "divide", "mul", "multiply", "neg",
+         "negative", "rsub", "sub", "subtract", "true_divide"]>.Of>;
+def : ComplexGradient<"Linear",
+  All<["_to_copy", "cat", "clone", "concat", "constant_pad_nd", "contiguous",
+       "copy", "cumsum", "diag_embed", "diagonal_copy", "diagonal_scatter",
+       "fill", "flip", "gather", "index", "index_add", "index_copy",
+       "index_fill", "index_put", "index_select", "masked_fill",
+       "masked_scatter", "mean", "repeat", "roll", "rot90", "scatter",
+       "scatter_add", "select_copy", "select_scatter", "slice_copy",
+       "slice_scatter", "stack", "sum", "to", "trace", "tril", "triu",
+       "type_as", "where", "zero"]>.Of
+  # ["pyjit::seen", "pyjit::unwritten", "pyjit::written"]>;
 
 //===----------------------------------------------------------------------===//
 // Reductions

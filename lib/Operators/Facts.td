@@ -89,6 +89,9 @@ def : ShapeChange<"aten::transpose.int", ["aten::transpose_"]>;
 foreach name = ["view_as_real", "view_as_complex"] in
   def : RetypedView<"aten::" # name # "_copy", ["aten::" # name]>;
 def : RetypedView<"aten::view_copy.dtype", ["aten::view.dtype"]>;
+// What is left to be conjugated, or negated, is that in the program.
+def : RetypedView<"aten::_conj_physical", ["aten::_conj"]>;
+def : RetypedView<"aten::neg", ["aten::_neg_view"]>;
 
 //===----------------------------------------------------------------------===//
 // Sizes

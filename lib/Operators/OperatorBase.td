@@ -155,6 +155,7 @@ def IfNone : TableNode<2>;      // (IfNone $argument, a, b)
 def IfTrue : TableNode<2>;      // (IfTrue $argument, a, b)
 def IfString : TableNode<2>;    // (IfString $argument, "text", a, b)
 def IfNumber : TableNode<2>;    // (IfNumber $argument, number, a, b)
+def IfComplex : TableNode<2>;   // (IfComplex $argument, a, b), of derivatives
 def IfDivisor : TableNode<2>;   // (IfDivisor $argument, a, b)
 def IfFloat : TableNode<2>;     // (IfFloat a, b)
 def IfWidened : TableNode<2>;   // (IfWidened a, b): where (Wide x) is wider than x
@@ -190,7 +191,8 @@ def Every;
 /// results, `$result1` and so on. What the expression yields is
 /// summed to the operand's shape and converted to its type by itself.
 ///
-/// Of the other nodes it takes Value, Let, IfNone, IfTrue, IfNumber, IfString.
+/// Of the other nodes it takes Value, Let, IfNone, IfTrue, IfNumber, IfString,
+/// IfComplex.
 /// Arithmetic on numbers is done when the program is differentiated.
 class Derivative<string name, string operand, dag expression> {
   string Name = name;
@@ -414,6 +416,16 @@ class RunsApartInScript<list<string> operators> : Flag<operators>;
 /// function of lib/Differentiation/Rules*.cpp, in namespace gradient_rules.
 class GradientRule<string rule, list<string> operators>
     : Choice<rule, operators>;
+/// How the expressions or the rule of an overload hold for complex numbers, of
+/// which the gradient is the conjugate of PyTorch's ("Autograd for Complex
+/// Numbers" in its autograd notes):
+///   Linear       as they are: they look at no element
+///   Holomorphic  at the conjugates of the operands and results that the
+///                expressions read (rules take them themselves)
+///   Stated       they tell complex operands from real ones
+/// None: calls of complex tensors are not differentiated.
+class ComplexGradient<string how, list<string> operators>
+    : Choice<how, operators>;
 
 // CUDA graphs.
 

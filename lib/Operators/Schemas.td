@@ -22,6 +22,7 @@ def : Schema<"aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor sel
 def : Schema<"aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor", "Pure">;
 def : Schema<"aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor">;
 def : Schema<"aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor">;
+def : Schema<"aten::_conj_physical(Tensor self) -> Tensor">;
 def : Schema<"aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor">;
 def : Schema<"aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor">;
 def : Schema<"aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)">;
@@ -918,7 +919,9 @@ def : Schema<"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)">;
 def : Schema<"aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)">;
 def : Schema<"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)">;
 def : Schema<"aten::view_as_complex(Tensor(a) self) -> Tensor(a)">;
+def : Schema<"aten::view_as_complex_copy(Tensor self) -> Tensor">;
 def : Schema<"aten::view_as_real(Tensor(a) self) -> Tensor(a)">;
+def : Schema<"aten::view_as_real_copy(Tensor self) -> Tensor">;
 def : Schema<"aten::vstack(Tensor[] tensors) -> Tensor">;
 def : Schema<"aten::where(Tensor condition) -> Tensor[]">;
 def : Schema<"aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor">;

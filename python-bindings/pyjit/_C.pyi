@@ -286,6 +286,7 @@ class Fixes(IntEnum):
     LENGTH = 2
     TEXT = 3
     TRUTH = 4
+    SIZE = 5
 
 class SegmentKind(IntEnum):
     """What a segment is to the branch that broke its graph (include/pyjit-c/Compiler.h)."""
@@ -404,6 +405,10 @@ class Specialization:
     @property
     def packed_memory(self) -> dict[int, int]:
         """The memory of their packed or folded values: bytes by address."""
+    @property
+    def planned_memory(self) -> tuple[int, int, int] | None:
+        """Bytes that a call is planned to take while it runs, from it to its backward, and while that runs; None
+        where sizes differ between calls."""
     @property
     def shared_weight_bytes(self) -> int:
         """Bytes of those values that another specialization had computed."""

@@ -3,7 +3,8 @@
 
 A number that differs between calls is an input of a specialization, but where it is looked at (as a key, in
 a text, by native code) the specialization holds for one value of it. So it does for what a comparison came
-to, for the length of a list, and for a text that the program keeps. Such a specialization answers one call
+to, for the length of a list, for a text that the program keeps, and for what data said where it was asked
+(a truth, or how many elements a mask lets through). Such a specialization answers one call
 in many; a program that makes one in each call never settles. The recorder names the instructions that fix
 something. Of one that has fixed another value in so many recordings, Python is to carry it out.
 """
@@ -36,6 +37,13 @@ CHANGES = Reason(
         (),
     )
 )
+SIZES_CHANGE = Reason(
+    (
+        ReasonKind.DATA_DEPENDENT_SHAPE,
+        "the result's shape depends on data, and differs from call to call",
+        (),
+    )
+)
 
 
 def _limit(kind: Fixes, seen: list[tuple[int, ...]]) -> int:
@@ -45,9 +53,9 @@ def _limit(kind: Fixes, seen: list[tuple[int, ...]]) -> int:
     return _FEW if few else _MOST
 
 
-def _differ(truths: list[int], before: tuple[int, ...]) -> bool:
+def _differ(asked: list[int], before: tuple[int, ...]) -> bool:
     """Whether the data of two recordings said otherwise, as far as both have asked."""
-    return any(now != then for now, then in zip(truths, before))
+    return any(now != then for now, then in zip(asked, before))
 
 
 class FixedValues:
@@ -63,22 +71,23 @@ class FixedValues:
         self,
         found: Iterable[tuple[Any, int, int, int, int]],
         specializations: int,
-    ) -> set[Site]:
+    ) -> dict[Site, Reason]:
         """What a recording of the function, or of a continuation, has fixed. Returns those of its instructions
-        at which the graph is to break. ``specializations``: how many there are of what was recorded."""
+        at which the graph is to break, and why. ``specializations``: how many there are of what was recorded."""
         values: defaultdict[tuple[Any, int, int, int], list[int]] = defaultdict(list)
         for code, offset, kind, container, value in found:
             values[code, offset, kind, container].append(value)
-        sites = set()
+        sites = {}
         for (code, offset, kind, container), sequence in values.items():
             seen = self._seen[code, offset, kind, container]
-            if kind == Fixes.TRUTH:
+            if kind in (Fixes.TRUTH, Fixes.SIZE):
                 if any(_differ(sequence, before) for before in seen):
-                    sites.add((code, offset))
+                    why = CHANGES if kind == Fixes.TRUTH else SIZES_CHANGE
+                    sites[code, offset] = why
                 seen[tuple(sequence)] = None
                 continue
             seen[tuple(sequence)] = None
             many = specializations >= _MANY_SPECIALIZATIONS
             if len(seen) >= (2 if many else _limit(Fixes(kind), list(seen))):
-                sites.add((code, offset))
+                sites[code, offset] = CHANGES
         return sites

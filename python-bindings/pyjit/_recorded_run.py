@@ -9,7 +9,6 @@ from pyjit import _C
 from pyjit._backoff import FREE_MADE
 from pyjit._C import ReasonKind
 from pyjit._call_segment import CallSegment
-from pyjit._fixed_values import CHANGES
 from pyjit._reasons import Reason, stack_of
 
 if TYPE_CHECKING:
@@ -167,9 +166,9 @@ class RecordedRun:
         root = self.root
         if root.settings.fullgraph:
             return False
-        sites = root.fixed_values.take(segment.fixed, owner._limit.count_kinds())
-        sites -= root.graph_break_points.keys()
-        root.graph_break_points |= dict.fromkeys(sites, CHANGES)
+        found = root.fixed_values.take(segment.fixed, owner._limit.count_kinds())
+        sites = found.keys() - root.graph_break_points.keys()
+        root.graph_break_points |= {site: found[site] for site in sites}
         for engine in root.engines() if sites else ():
             for specialization, fixed in list(engine._fixed_sites.items()):
                 if not fixed.isdisjoint(sites):

@@ -27,6 +27,7 @@ _MOST_BLOCKS = 4
 _MOST_MISSES = 3
 _MOST_MODULES = 3
 _LEAST_PACKED_BYTES = 1_000_000  # of packed weights that are worth a line
+_LEAST_PLANNED_BYTES = 16_000_000  # of a call's memory likewise
 # What a detail is made of: titles and topics of Specialization.text.
 _TOPICS = {
     "guards": (),
@@ -243,6 +244,8 @@ class Report:
                 f"  packed weights: {packed / 1e6:.1f} MB beside the model's own, what graphs share once "
                 "(docs/Generation.md#packed-weights)"
             )
+        if (planned := stats["planned_memory_bytes"]) >= _LEAST_PLANNED_BYTES:
+            yield f"  memory of a call: {planned / 1e6:.1f} MB are planned, what it saves for its backward included"
         if stats["loops"] or stats["branches"]:
             yield (
                 f"  on data, in one program: {_count(stats['loops'], 'loop')}, "

@@ -54,6 +54,7 @@ class Statistics(dict[str, Any]):
         "guards": "steps of guard programs, likewise",
         "symbols": "sizes that may differ between calls",
         "packed_weight_bytes": "memory of packed, joined and folded weights that are kept beside the weights themselves; what several specializations keep counts once",
+        "planned_memory_bytes": "the most that a call takes beside its inputs and results, what it saves for its backward included, as far as it is planned: sizes do not differ between calls, and what vendor calls allocate is not in it",
         "compared": "specializations that were timed in turns with eager: compiled_microseconds, eager_microseconds, step_microseconds (in grad mode, from the beginning of a call to that of the next one: compiled, in eager), answers",
         "host_microseconds": "median of a hit without its launch, where pyjit._C.measure_host is on; else None",
         "compiled_modules": "modules that parts of calls in eager call, which run compiled, each a dict: module (its class), graphs, graph_breaks, hits, eager_calls, kernels, reasons",
@@ -121,6 +122,7 @@ def describe_specializations(root: Engine) -> list[dict[str, Any]]:
                 "hashed": r.hashed,
                 "packed_weight_bytes": sum(r.packed_memory.values()),
                 "shared_weight_bytes": r.shared_weight_bytes,
+                "planned_memory": r.planned_memory,
                 "stages": dict(r.stages()),
             }
         )
@@ -135,6 +137,12 @@ def _packed_weight_bytes(specializations: Iterable[Any]) -> int:
     for specialization in specializations:
         memory |= specialization.packed_memory
     return sum(memory.values())
+
+
+def _planned_memory_bytes(specializations: Iterable[Any]) -> int:
+    """Of the call that takes most; calls take turns."""
+    planned = (s.planned_memory or (0, 0, 0) for s in specializations)
+    return max((saved + max(one, other) for one, saved, other in planned), default=0)
 
 
 def _comparisons(engines: list[Engine]) -> list[dict[str, Any]]:
@@ -252,6 +260,7 @@ def stats(*roots: Engine) -> Statistics:
             "vendor_calls": sum(r.vendor_calls for r in specializations),
             "guards": sum(r.guards for r in specializations),
             "packed_weight_bytes": _packed_weight_bytes(specializations),
+            "planned_memory_bytes": _planned_memory_bytes(specializations),
             "compared": _comparisons(engines),
             "compiled_modules": _compiled_modules(
                 root for root in roots if not root.is_modules

@@ -35,7 +35,7 @@ namespace {
 /// known sizes allow, where another (1) is made for the call's.
 int rankOf(PyObject *holder) {
   const Specialization &specialization = specializationOf(holder);
-  if (specialization.executor().mayNotAnswer())
+  if (specialization.programs().first->mayNotAnswer())
     return 0;
   return specialization.numSymbols() == 0 ? 1 : 2;
 }

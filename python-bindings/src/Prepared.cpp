@@ -5,6 +5,7 @@
 
 #include "BackwardPrograms.h"
 #include "ContentHash.h"
+#include "UnversionedWrites.h"
 
 #include "pyjit-rt/SavedInputs.h"
 
@@ -46,13 +47,14 @@ size_t extentOf(const at::Tensor &tensor) {
 
 /// Of a GPU's tensor, whose lists of weights are written through pointers that
 /// were asked for as constant ones (multi_tensor_apply: `_foreach_add_`, fused
-/// optimizers): how often it was written. Such a write crosses no barrier.
-std::optional<uint32_t> versionOf(const at::Tensor &tensor) {
+/// optimizers): how often it was written, or may have been. Such a write
+/// crosses no barrier.
+std::optional<uint64_t> versionOf(const at::Tensor &tensor) {
   const c10::VariableVersion &counter =
       tensor.unsafeGetTensorImpl()->version_counter();
   if (tensor.is_cpu() || !counter.enabled())
     return std::nullopt;
-  return counter.current_version();
+  return uint64_t(UnversionedWrites::count()) << 32 | counter.current_version();
 }
 
 /// The same elements in a storage of their own: library functions that ask for
@@ -82,7 +84,7 @@ struct Prepared::Source : SeenMemory {
   /// Whether it holds what it held in the state before this one; where `hash`
   /// is set, provided that it still is the hash.
   bool unchanged = false;
-  std::optional<uint32_t> version; ///< of a GPU's tensor
+  std::optional<uint64_t> version; ///< of a GPU's tensor
 };
 
 struct Prepared::State {
@@ -93,7 +95,7 @@ struct Prepared::State {
     const c10::StorageImpl *storage; ///< pinned by its source
     const void *data;
     WriteBarrier barrier;
-    std::optional<uint32_t> version;
+    std::optional<uint64_t> version;
   };
   std::vector<Standing> standing;
   bool hashes = false;  ///< some source has no barrier

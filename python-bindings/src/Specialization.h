@@ -127,7 +127,12 @@ public:
   size_t numGuards() const { return guards->size(); }
   size_t numKernels() const { return kernelCount; }
   size_t numVendorCalls() const { return callCount; }
-  const rt::TorchExecutor &executor() const { return *launch; }
+  /// What a call launches, and its backward; no backward where no output
+  /// requires grad.
+  std::pair<const rt::TorchExecutor *, const rt::BackwardProgram *>
+  programs() const {
+    return {launch.get(), backward.get()};
+  }
   /// Parameters that prepared values come from, and those among them that each
   /// call hashes.
   size_t numPrepared() const {

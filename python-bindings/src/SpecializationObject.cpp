@@ -176,7 +176,7 @@ PyObject *toTuple(const std::vector<uint32_t> &numbers) {
 
 PyObject *dataFlow(PyObject *self, PyObject *) {
   static constexpr const char *kKinds[] = {"kernel", "call", "copy"};
-  rt::DataFlow flow(specializationOf(self).executor().launchProgram());
+  rt::DataFlow flow(specializationOf(self).programs().first->launchProgram());
   Reference nodes = Reference::steal(PyList_New(0));
   for (const rt::DataFlow::Node &node : flow.nodes) {
     Reference entry = Reference::steal(Py_BuildValue(
@@ -217,6 +217,20 @@ PyObject *getPackedMemory(PyObject *self, void *) {
       return nullptr;
   }
   return bytes.release();
+}
+
+/// What vendor calls allocate is their own.
+PyObject *getPlannedMemory(PyObject *self, void *) {
+  const Specialization &specialization = specializationOf(self);
+  if (specialization.numSymbols())
+    Py_RETURN_NONE;
+  auto [launch, backward] = specialization.programs();
+  const rt::Header &header = launch->launchProgram().header();
+  uint64_t scratch =
+      backward ? backward->program->launchProgram().header().arenaBytes : 0;
+  return Py_BuildValue("(KKK)", (unsigned long long)header.arenaBytes,
+                       (unsigned long long)header.savedBytes,
+                       (unsigned long long)scratch);
 }
 
 PyObject *getError(PyObject *self, void *) {
@@ -366,6 +380,10 @@ PyGetSetDef getset[] = {
      nullptr},
     {"packed_memory", getPackedMemory, nullptr,
      "The memory of their packed or folded values: bytes by address.", nullptr},
+    {"planned_memory", getPlannedMemory, nullptr,
+     "Bytes that a call is planned to take while it runs, from it to its "
+     "backward, and while that runs; None where sizes differ between calls.",
+     nullptr},
     {"shared_weight_bytes", getSharedWeightBytes, nullptr,
      "Bytes of those values that another specialization had computed.",
      nullptr},

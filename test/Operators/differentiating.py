@@ -12,6 +12,8 @@ TOLERANCE = {
     torch.float64: (1e-7, 1e-7),
     torch.float32: (1e-4, 1e-5),
     torch.bfloat16: (4e-2, 1e-1),
+    torch.complex128: (1e-7, 1e-7),
+    torch.complex64: (1e-4, 1e-5),
 }
 
 
@@ -38,6 +40,18 @@ def leaves(value: Any) -> Any:
     return value
 
 
+def weights(of: list[torch.Tensor], generator: torch.Generator) -> list[torch.Tensor]:
+    """A random tensor like each; of complex numbers both parts."""
+
+    def draw(like: torch.Tensor) -> torch.Tensor:
+        return torch.rand(like.shape, generator=generator, dtype=torch.float64)
+
+    return [
+        (torch.complex(draw(t), draw(t)) if t.is_complex() else draw(t)).to(t.dtype)
+        for t in of
+    ]
+
+
 def run(
     function: Callable[..., Any], call: Any, twice: bool = False
 ) -> tuple[list[torch.Tensor], list[torch.Tensor | None], list[str]]:
@@ -48,10 +62,7 @@ def run(
     wanted = [out for out in outputs if out.requires_grad]
     inputs = [t for t in tensors([args, kwargs]) if t.requires_grad]
     generator = torch.Generator().manual_seed(1)
-    gradients = [
-        torch.rand(out.shape, generator=generator, dtype=torch.float64).to(out.dtype)
-        for out in wanted
-    ]
+    gradients = weights(wanted, generator)
     found: list[torch.Tensor | None] = [None] * len(inputs)
     if wanted and inputs and twice:
         found = second(wanted, inputs, gradients, generator)
@@ -72,14 +83,13 @@ def second(
         outputs, inputs, gradients, allow_unused=True, create_graph=True
     )
     whole = [g for g in first if g is not None and g.requires_grad]
-    weights = [
-        torch.rand(g.shape, generator=generator, dtype=torch.float64).to(g.dtype)
-        for g in whole
-    ]
     again: tuple[torch.Tensor | None, ...] = ()
     if whole:
         again = torch.autograd.grad(
-            whole, [*inputs, *gradients], weights, allow_unused=True
+            whole,
+            [*inputs, *gradients],
+            weights(whole, generator),
+            allow_unused=True,
         )
     return [*first, *again]
 

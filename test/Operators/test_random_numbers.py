@@ -218,14 +218,24 @@ FORMS = [
 
 def source(form: str, made: list[str], call: str) -> str:
     names = ", ".join(line.split(" = ")[0] for line in made)
+    if torch.get_default_device().type == "cuda":
+        form = form.replace("devices=[]", "")  # those of all devices
     body = form.format(call=call).replace("\n", "\n    ")
     return f"def f({names}{', ' * bool(names)}generator):\n    {body}\n"
 
 
 def draw(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Probabilities, the same on each call."""
-    generator = torch.Generator().manual_seed(len(shape))
-    return torch.rand(shape, generator=generator).to(dtype)
+    generator = torch.Generator("cpu").manual_seed(len(shape))
+    numbers = torch.rand(shape, generator=generator, device="cpu")
+    return numbers.to(torch.get_default_device(), dtype)
+
+
+def states() -> list[torch.Tensor]:
+    """Of the generators that are drawn from where none is named."""
+    if torch.get_default_device().type == "cuda":
+        return [torch.cuda.get_rng_state(), torch.get_rng_state()]
+    return [torch.get_rng_state()]
 
 
 SCOPE = {"torch": torch, "functional": functional, "draw": draw}
@@ -233,7 +243,8 @@ SCOPE = {"torch": torch, "functional": functional, "draw": draw}
 
 def arguments(made: list[str], seed: int) -> tuple[dict[str, Any], list[Any]]:
     torch.manual_seed(1)
-    scope = dict(SCOPE, generator=torch.Generator().manual_seed(seed))
+    own = torch.Generator(torch.get_default_device()).manual_seed(seed)
+    scope = dict(SCOPE, generator=own)
     for line in made:
         exec(line, scope)
     return scope, [scope[line.split(" = ")[0]] for line in made]
@@ -259,7 +270,7 @@ def outcome(f: Any, made: list[str], seed: int, keep: dict[int, Any]) -> list[An
     for value in itertools.chain(result, values):
         flat.extend(value if isinstance(value, (tuple, list)) else [value])
     flat = [v.clone() if isinstance(v, torch.Tensor) else v for v in flat]
-    return [*flat, torch.get_rng_state(), generator.get_state(), torch.rand(4)]
+    return [*flat, *states(), generator.get_state(), torch.rand(4)]
 
 
 def differs(want: Any, have: Any, rounds: bool = False) -> bool:

@@ -40,6 +40,7 @@ EXCEPTIONS = {
     "python-bindings/src/Watch.cpp: registry": "CPython's watchers, which belong to the interpreter",
     "python-bindings/src/Specialization.h: measuring": "a switch of the whole process, for figures",
     "python-bindings/src/SharedValues.cpp: known": "who keeps packed values of which memory, in the process",
+    "python-bindings/src/UnversionedWrites.h: writes": "of the optimizers of the process",
     "python-bindings/src/WriteBarrier.cpp: all": "marks on storages, which belong to the process",
     "python-bindings/src/WriteBarrier.cpp: limit": "likewise",
     "python-bindings/src/WriteBarrier.h: count": "likewise",

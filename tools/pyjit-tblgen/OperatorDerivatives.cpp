@@ -159,7 +159,7 @@ private:
     if (name == "Let")
       return let(dag);
     if (name == "IfNone" || name == "IfTrue" || name == "IfNumber" ||
-        name == "IfString")
+        name == "IfString" || name == "IfComplex")
       return choice(name, dag);
     fail("no call stands for the node " + name);
   }

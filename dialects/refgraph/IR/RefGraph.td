@@ -89,6 +89,8 @@ def RefGraph_TensorType : RefGraph_Type<"Tensor", "tensor"> {
     /// Whether the elements fill one span of memory without gap or overlap, so
     /// that a fresh tensor of this layout needs no larger storage.
     bool isDense() const;
+    /// Whether its elements are floats or complex numbers.
+    bool mayHaveGradient() const;
   }];
 }
 

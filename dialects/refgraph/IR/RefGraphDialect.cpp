@@ -135,6 +135,10 @@ SizePolynomial TensorType::getNumElements() const {
 
 /// Each next stride is what the dimensions below it span, whatever the order
 /// that the strides then have.
+bool TensorType::mayHaveGradient() const {
+  return isa<FloatType, ComplexType>(getElementType());
+}
+
 bool TensorType::isDense() const {
   SmallVector<unsigned> left;
   for (unsigned i = 0; i < getRank(); ++i) {

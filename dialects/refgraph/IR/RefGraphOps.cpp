@@ -421,7 +421,7 @@ void TensorOp::replaceArguments(ArrayAttr args, ValueRange kept) {
 
 LogicalResult DifferentiableOp::verify() {
   auto type = cast<TensorType>(getTensor().getType());
-  if (!isa<FloatType>(type.getElementType()))
+  if (!type.mayHaveGradient())
     return emitOpError("on elements that have no gradient: ") << type;
   return success();
 }

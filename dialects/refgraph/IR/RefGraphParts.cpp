@@ -117,7 +117,7 @@ static LogicalResult verifyGradients(GraphOp graph, StringRef attribute,
                                     << types.size() << " in order";
     previous = number;
     auto type = dyn_cast<TensorType>(types[number]);
-    if (!type || !isa<FloatType>(type.getElementType()))
+    if (!type || !type.mayHaveGradient())
       return graph.emitOpError("'") << attribute << "' names " << types[number]
                                     << ", which has no gradient";
   }

@@ -74,7 +74,7 @@ static DenseI64ArrayAttr getGradientInputs(TraceOp trace,
   for (auto [i, input] : llvm::enumerate(plan.inputs)) {
     auto get = input.getDefiningOp<GetOp>();
     auto type = dyn_cast<pyjit::refgraph::TensorType>(input.getType());
-    if (get && type && isa<FloatType>(type.getElementType()) &&
+    if (get && type && type.mayHaveGradient() &&
         get.getRequiresGrad().value_or(false))
       numbers.push_back(i);
   }

@@ -48,8 +48,9 @@ Value pyjit::refgraph::getGradientSource(Value view) {
   if (!call || call.getNoGrad() || call.getAliases().size() != 1)
     return {};
   Value source = call.getInputs()[call.getAliases()[0]];
-  Type element = cast<TensorType>(view.getType()).getElementType();
-  bool passes = isa<FloatType>(element) &&
-                cast<TensorType>(source.getType()).getElementType() == element;
+  auto type = cast<TensorType>(view.getType());
+  bool passes = type.mayHaveGradient() &&
+                cast<TensorType>(source.getType()).getElementType() ==
+                    type.getElementType();
   return passes ? source : Value();
 }

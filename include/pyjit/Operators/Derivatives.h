@@ -35,7 +35,8 @@ enum class DerivativeOp : uint8_t {
   IfNone,   ///< whether argument `index` is none: first child, else second
   IfTrue,   ///< whether it is true
   IfNumber, ///< whether it is `number`
-  IfString  ///< whether it is `text`
+  IfString, ///< whether it is `text`
+  IfComplex ///< whether it is a tensor of complex numbers
 };
 
 struct DerivativeNode {
@@ -60,7 +61,8 @@ llvm::ArrayRef<Derivative> getDerivatives();
 /// Whether gradients pass a call of this overload, by expressions, a rule
 /// (GradientRule), as a view, or as the functional form of an in-place one.
 /// Not all arguments may be covered: lib/Differentiation refuses then.
-bool isDifferentiable(llvm::StringRef overload);
+/// `ofComplex`: whether those of complex numbers do.
+bool isDifferentiable(llvm::StringRef overload, bool ofComplex);
 
 } // namespace pyjit::operators
 

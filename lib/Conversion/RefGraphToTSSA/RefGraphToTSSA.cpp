@@ -17,6 +17,7 @@
 #include "Converter.h"
 
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/tssa/IR/Calls.h"
 #include "dialects/tssa/IR/KnownElements.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "dialects/tssa/IR/Views.h"
@@ -335,10 +336,16 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
         "writes its operand and returns a view of it, which is not modelled");
   unsigned operand = op.getAliases().empty() ? 0 : op.getAliases().front();
   Value source = handles.lookup(op.getInputs()[operand]);
-  if (op.getNumResults() == 1 &&
-      cast<refgraph::TensorType>(op.getResult(0).getType()).getElementType() !=
-          cast<refgraph::TensorType>(op.getInputs()[operand].getType())
-              .getElementType())
+  auto elementOf = [](Value tensor) {
+    return cast<refgraph::TensorType>(tensor.getType()).getElementType();
+  };
+  // `x.view(dtype)` of its own type is a plain view.
+  const operators::OperatorFacts &facts =
+      operators::lookupFacts(op.getOverload());
+  bool isRetyped =
+      (facts.retypedView && facts.viewRule == operators::ViewRule::None) ||
+      elementOf(op.getResult(0)) != elementOf(op.getInputs()[operand]);
+  if (op.getNumResults() == 1 && isRetyped)
     return convertRetyped(op);
   for (OpResult result : op.getResults()) {
     FailureOr<ArrayAttr> path = findPath(op, source, result.getResultNumber());
@@ -360,20 +367,26 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
 }
 
 /// The bytes of a tensor as numbers of another type. Tensors of different types
-/// are different values here, so the view is a copy; the recorder sees to it
-/// that neither is written.
+/// are different values here, so the view is a copy, which is laid out as the
+/// view is; the recorder sees to it that neither is written.
 LogicalResult Converter::convertRetyped(refgraph::TensorOp op) {
   const char *copy = operators::lookupFacts(op.getOverload()).retypedView;
   auto shown = cast<refgraph::TensorType>(op.getResult(0).getType());
   RankedTensorType contents = contentsOf(shown);
-  if (!copy || contents != tssa::getRowMajorType(contents))
+  if (!copy || !shown.isDense())
     return op.emitError("is a view that no rule describes: ")
            << op.getInputs()[0].getType() << " shown as " << shown;
   SmallVector<Value> operands{load(op.getLoc(), op.getInputs()[0])};
-  auto call =
-      tssa::AtenOp::create(builder, op.getLoc(), TypeRange{contents}, copy,
-                           operands, op.getArgs(), DenseI64ArrayAttr());
-  define(op.getResult(0), detachIf(op, call.getResult(0)));
+  RankedTensorType rowMajor = tssa::getRowMajorType(contents);
+  Value value =
+      tssa::AtenOp::create(builder, op.getLoc(), TypeRange{rowMajor}, copy,
+                           operands, op.getArgs(), DenseI64ArrayAttr())
+          .getResult(0);
+  if (rowMajor != contents) {
+    tssa::CallBuilder build(builder, op.getLoc());
+    value = build.call(operators::aten::clone, {value, build.none()}, contents);
+  }
+  define(op.getResult(0), detachIf(op, value));
   return success();
 }
 

@@ -140,13 +140,26 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
            !loop.getBody()->getOps<tssa::AtenOp>().empty();
   }
 
-  /// Whether a launch can show what the access does without a kernel.
-  static bool canBeShown(tssa::AccessOp access) {
-    auto source = cast<RankedTensorType>(access.getSource().getType());
-    if (!access.getIndices().empty() || !tssa::hasKnownSizes(source))
+  /// Whether a launch can show what a path shows, without a kernel.
+  static bool canBeShown(ArrayAttr path, RankedTensorType source) {
+    if (!tssa::hasKnownSizes(source))
       return false;
-    AffineMap map = tssa::getPathMap(access.getPath(), source);
+    AffineMap map = tssa::getPathMap(path, source);
     return map && succeeded(tssa::getFirstOffset(map, source));
+  }
+  static bool canBeShown(tssa::AccessOp access) {
+    return access.getIndices().empty() &&
+           canBeShown(access.getPath(),
+                      cast<RankedTensorType>(access.getSource().getType()));
+  }
+
+  /// Whether the launcher copies the part: at a place known at run time only,
+  /// or of complex numbers, which kernels do not have.
+  static bool isLaunched(tssa::AssignOp assign) {
+    auto type = cast<RankedTensorType>(assign.getType());
+    return !assign.getIndices().empty() ||
+           (isa<ComplexType>(type.getElementType()) &&
+            canBeShown(assign.getPath(), type));
   }
 
   LogicalResult lowerOne(Operation *op) {
@@ -176,8 +189,7 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
           assign.getSourceMutable().assign(operand(assign.getSource()));
         return success();
       }
-      // At a place known at run time only: the launcher copies the part.
-      if (!assign.getIndices().empty())
+      if (isLaunched(assign))
         return success();
       Value value = lowerAssign(b, assign, operand(assign.getTarget()),
                                 operand(assign.getSource()));

@@ -236,7 +236,7 @@ bool pyjit::capture::addCaptureTypes(PyObject *module) {
       !addEnum(module, "PlanAction", "RECORD RECORDED STOP") ||
       !addEnum(module, "ReasonKind", kReasonNames) ||
       !addEnum(module, "SegmentKind", "PREFIX TRUE FALSE REST") ||
-      !addEnum(module, "Fixes", "NUMBER OUTCOME LENGTH TEXT TRUTH"))
+      !addEnum(module, "Fixes", "NUMBER OUTCOME LENGTH TEXT TRUTH SIZE"))
     return false;
   for (int kind = 0; kind < kKinds; ++kind) {
     auto *type = reinterpret_cast<PyObject *>(typeOf(Kind(kind)));

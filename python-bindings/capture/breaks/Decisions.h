@@ -54,6 +54,9 @@ public:
   /// Asked where Python wants a tensor's truth as a value (`bool(t)`, `not t`):
   /// whether to record on, with the truth that it has in this call.
   std::function<bool(PyCodeObject *, int, PyObject *)> atTruth;
+  /// Asked where the size of an operator's result depends on data: whether to
+  /// record on, with the size that it has in this call.
+  std::function<bool()> atSize;
 
   /// The instruction at `offset` branches on a number that the specialization
   /// computes.
@@ -63,7 +66,7 @@ public:
     int proxy = -1;
   } truthAhead;
   int truthLeft = -1; ///< on top of the operand stack at a graph break
-  /// How often instructions gave Python a truth as a value.
+  /// How often instructions gave Python a truth as a value, or a size.
   std::map<std::pair<PyCodeObject *, int>, int> truthsAt;
 
 private:

@@ -63,7 +63,7 @@ public:
   void noteGradient();
   /// What an instruction fixes in the specialization, though it may differ
   /// between calls.
-  enum class Fixes { Number, Outcome, Length, Text, Truth };
+  enum class Fixes { Number, Outcome, Length, Text, Truth, Size };
   /// The present instruction does so: the recording is right for this value
   /// alone. `of`: the container whose length it is, or the holder of a text.
   void noteFixed(Fixes what, int64_t value, const void *of = nullptr);

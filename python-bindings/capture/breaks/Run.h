@@ -70,6 +70,7 @@ private:
       return goesOneWay(code, offset, condition, /*truth=*/-1) ||
              goesByTruth(code, offset, condition);
     };
+    recording.decisions.atSize = [this] { return goesBySize(); };
   }
   /// Looks at what became of the recording.
   void after();
@@ -114,6 +115,7 @@ private:
   bool goesOneWay(PyCodeObject *code, int offset, PyObject *condition,
                   int truth);
   bool goesByTruth(PyCodeObject *code, int offset, PyObject *condition);
+  bool goesBySize();
   bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
 
   // One event (Run.cpp).

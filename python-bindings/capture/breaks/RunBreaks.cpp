@@ -155,6 +155,22 @@ bool Run::goesByTruth(PyCodeObject *code, int offset, PyObject *tensor) {
   return !s.ended();
 }
 
+/// Of a result whose size depends on data (`x[mask]`): most masks let as many
+/// elements through in each call, or another number in each. The program checks
+/// that it is what it was; where a recording finds another one, the graph
+/// breaks from then on (see _fixed_values.py).
+bool Run::goesBySize() {
+  Recording &s = *recording;
+  const ShadowFrame &frame = s.tracker.frames.back();
+  if (!frame.code || !planner || surveying || s.decisions.heads.count > 0 ||
+      s.checkpoint.repeats())
+    return false;
+  Origin origin = originOf(frame.code, nullptr);
+  int offset = frame.running < 0 ? frame.offset : frame.running;
+  std::pair<PyCodeObject *, int> site{origin.code, offset - origin.shift};
+  return !known.count(site) && ++s.decisions.truthsAt[site] <= kMostTruths;
+}
+
 //===----------------------------------------------------------------------===//
 // Graph breaks
 //===----------------------------------------------------------------------===//

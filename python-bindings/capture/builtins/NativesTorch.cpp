@@ -312,10 +312,10 @@ const char *const kDenied[] = {"set_",
                                "_view_func_unsafe",
                                "_rev_view_func_unsafe"};
 
-/// The size of what they give follows from values.
-const char *const kSizedByData[] = {
-    "nonzero",  "argwhere",           "unique_dim",   "_unique",
-    "_unique2", "unique_consecutive", "masked_select"};
+/// The size of what they give follows from values, and no count tells it (see
+/// OperatorRecording::goesBySize).
+const char *const kSizedByData[] = {"unique_dim", "_unique", "_unique2",
+                                    "unique_consecutive"};
 
 const char *const kMetadata[] = {
     "size",

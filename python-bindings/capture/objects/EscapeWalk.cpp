@@ -10,6 +10,8 @@
 #include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -133,6 +135,9 @@ PyjitValue EscapeWalk::computeTensor(PyObject *object) {
     return refuse(object, " whose memory no recorded operator has filled");
   if (s.tensors->host().isShownBy(object))
     return refuse(object, " that shows a number which the host has changed");
+  if (const at::Tensor &t = THPVariable_Unpack(object);
+      t.is_conj() || t.is_neg())
+    return refuse(object, " that is still to be conjugated or negated");
   if (s.tensors->showsData(object))
     return refuse(object, " that shows the .data of another one");
   if (s.tensors->isKeptCast(object))

@@ -52,7 +52,8 @@ bool EngineRun::take(PyObject *tensors, std::vector<at::Tensor> &out) {
     const TensorInfo *info = impl.find(tensor);
     recording.breaks.lacksHistory = recording.breaks.resumed && !info &&
                                     gradientOf(tensor) == Gradient::Computed;
-    if (!info || info->value < 0 || !tensor.is_floating_point())
+    if (!info || info->value < 0 ||
+        !(tensor.is_floating_point() || tensor.is_complex()))
       return refuse("of a tensor that no recorded operator has made");
     if (const char *why = impl.earlier.leaves.whyNotTaken(
             tensor, *info, /*writes=*/false, /*flows=*/true))

@@ -7,7 +7,6 @@
 
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -136,10 +135,7 @@ void pyjit::capture::beginHistory(TensorRecorder::Impl &impl,
                                /*noGrad=*/true},
                               {leaf});
   impl.bind(leaf, value).beginsHistory = true;
-  PyObject *object = THPVariable_Wrap(leaf);
-  impl.recording.objects.keep(object);
-  impl.recording.breaks.noteSite(object);
-  Py_DECREF(object);
+  noteSite(impl.recording, leaf);
 }
 
 /// Whether autograd takes the tensor for memory of its own that only parts of
@@ -180,8 +176,6 @@ const char *OperatorGradient::whyNotAsEager() const {
     const at::Tensor &t = arguments.operands[j];
     if (!info)
       continue; // a number
-    if (t.is_complex())
-      return "gradients of complex tensors";
     if (info->isStale)
       return "it reads a tensor whose memory was written as a part that "
              "autograd knows as another tensor";
@@ -191,13 +185,17 @@ const char *OperatorGradient::whyNotAsEager() const {
         !isOwnLeaf(*info, t))
       return "gradients end at a view that the call made under no_grad";
   }
-  for (const at::Tensor &t : fresh)
-    if (t.is_complex())
-      return "gradients of complex tensors";
   for (size_t j : mutated)
     if (const char *why = whyNotWritten(arguments.operands[j]))
       return why;
   return nullptr;
+}
+
+bool OperatorGradient::isOfComplex() const {
+  auto isComplex = [](const at::Tensor &t) { return t.is_complex(); };
+  return std::any_of(fresh.begin(), fresh.end(), isComplex) ||
+         std::any_of(arguments.operands.begin(), arguments.operands.end(),
+                     isComplex);
 }
 
 bool OperatorGradient::writesUnseen() const {

@@ -51,6 +51,8 @@ public:
   bool ends() const { return !flow && required; }
   /// Whether all of its results were computed from what backwards have freed.
   bool isFreed() const;
+  /// Whether an operand or a result is of complex numbers.
+  bool isOfComplex() const;
   /// Why a compiled backward would not flow as eager's does, or null.
   const char *whyNotAsEager() const;
   /// Whether it writes memory of a tensor that requires grad, unseen by

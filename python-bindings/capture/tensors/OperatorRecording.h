@@ -62,6 +62,8 @@ private:
   void bindNumbers();
   void readArguments();
   const char *whyDataDependent() const;
+  std::vector<size_t> findCounted() const;
+  bool goesBySize();
   bool checkWhatPythonSees();
   bool checkStorage();
   bool checkKeptCast();

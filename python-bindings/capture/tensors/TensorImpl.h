@@ -228,7 +228,13 @@ bool mayShareElements(const at::TensorBase &a, const at::TensorBase &b);
 /// PyjitElementNone: tensors of this type are not modelled.
 PyjitElement elementOf(at::ScalarType type);
 /// Why the recorder does not model this tensor, or null.
-const char *unsupportedTensor(const at::TensorBase &tensor);
+/// The present instruction has made the tensor: a graph break there, if it
+/// cannot leave the call.
+void noteSite(Recording &recording, const at::Tensor &tensor);
+
+/// `pending`: one that is still to be conjugated or negated is not.
+const char *unsupportedTensor(const at::TensorBase &tensor,
+                              bool pending = false);
 
 } // namespace pyjit::capture
 

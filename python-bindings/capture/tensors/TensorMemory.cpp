@@ -135,11 +135,6 @@ std::string TensorRecorder::finalConflict() {
         return "an in-place operator (" + written->second +
                ") on an input whose elements share memory";
   for (auto &entry : impl->writtenStorages)
-    if (impl->retypedStorages.count(entry.first))
-      return "an in-place operator (" + entry.second +
-             ") on memory that a view (" + impl->retypedStorages[entry.first] +
-             ") shows as numbers of another type";
-  for (auto &entry : impl->writtenStorages)
     if (externals[entry.first] > 1 && !areApart(*impl, entry.first))
       return "an in-place operator (" + entry.second +
              ") on an input that shares memory with another input";

@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <utility>
+
 using namespace pyjit::capture;
 
 /// The number that Torch has wrapped, or null.
@@ -37,13 +39,29 @@ PyjitAttribute TensorOpArguments::tensor(const at::Tensor &t) {
   }
   if (!info || info->value < 0) {
     if (t.unsafeGetTensorImpl()->is_wrapped_number() && t.dim() == 0 &&
-        t.device().is_cpu())
+        t.device().is_cpu()) {
       if (PyjitAttribute number = wrappedNumber(writer, t))
         return pyjitArgumentWrapped(number);
+      if (t.is_complex() && complexResult.defined())
+        return complexNumber(t);
+    }
     failure = "a tensor of unknown origin";
     return writer.none();
   }
   add(t, info, info->value);
+  return writer.operand();
+}
+
+/// What a complex number of Python's is converted to, which has no form as an
+/// argument: a constant of the result's type and device.
+PyjitAttribute TensorOpArguments::complexNumber(const at::Tensor &number) {
+  bool was = std::exchange(impl.suspended, true);
+  at::Tensor constant = number.to(complexResult.options());
+  impl.suspended = was;
+  TensorInfo *info = impl.constant(constant);
+  if (!info)
+    return writer.none();
+  add(constant, info, info->value);
   return writer.operand();
 }
 

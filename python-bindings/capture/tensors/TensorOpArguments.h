@@ -18,6 +18,7 @@ struct TensorOpArguments {
   std::vector<PyjitValue> values;   ///< of each operand
   std::string failure;              ///< why it cannot be written, or empty
   bool onCurrentDevice = false;     ///< names CUDA, and no device of it
+  at::Tensor complexResult;         ///< defined: of complex numbers
 
   PyjitAttribute argument(const c10::IValue &v);
   PyjitAttribute tensor(const at::Tensor &t);
@@ -31,6 +32,7 @@ struct TensorOpArguments {
 
 private:
   void add(const at::Tensor &t, TensorInfo *info, PyjitValue value);
+  PyjitAttribute complexNumber(const at::Tensor &number);
 
   TensorRecorder::Impl &impl;
   TraceWriter &writer;

@@ -10,9 +10,11 @@
 #include "tensors/TensorOpFacts.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/count_nonzero.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <utility>
 
 using namespace pyjit;
 using namespace pyjit::capture;
@@ -22,17 +24,6 @@ using Impl = TensorRecorder::Impl;
 //===----------------------------------------------------------------------===//
 // Questions about values
 //===----------------------------------------------------------------------===//
-
-/// The strides of dimensions of one included.
-static bool isRowMajor(const at::TensorBase &t) {
-  int64_t expected = 1;
-  for (int64_t d = t.dim(); d-- > 0;) {
-    if (t.stride(d) != expected)
-      return false;
-    expected *= std::max<int64_t>(1, t.size(d));
-  }
-  return true;
-}
 
 static bool holdsOtherThanTensors(const c10::IValue &v) {
   if (v.isTensor() || v.isNone())
@@ -44,6 +35,13 @@ static bool holdsOtherThanTensors(const c10::IValue &v) {
 
 static bool contains(const std::vector<size_t> &list, size_t element) {
   return std::find(list.begin(), list.end(), element) != list.end();
+}
+
+/// Whether all that is unusual about it is that it is still to be conjugated or
+/// negated, and that the call has made it so: its value is conjugated.
+static bool isLeftPending(const at::Tensor &t, bool external) {
+  return !external && (t.is_conj() || t.is_neg()) &&
+         !unsupportedTensor(t, /*pending=*/true);
 }
 
 //===----------------------------------------------------------------------===//
@@ -70,13 +68,69 @@ const char *OperatorRecording::whyDataDependent() const {
   return dynamicShape ? "the result's shape depends on data" : nullptr;
 }
 
+/// The operands of which it counts the elements that are not zero: how many
+/// there are decides about the result's size. None where anything else does.
+std::vector<size_t> OperatorRecording::findCounted() const {
+  size_t count = arguments.operands.size();
+  std::vector<size_t> counted;
+  if (op.name == operators::aten::nonzero && count == 1)
+    counted = {0};
+  else if (op.name == operators::aten::masked_select && count == 2)
+    counted = {1};
+  else if (op.name == operators::aten::index_Tensor)
+    for (size_t j = 1; j < count; ++j)
+      if (arguments.operands[j].scalar_type() == at::kBool)
+        counted.push_back(j);
+  bool known = std::all_of(counted.begin(), counted.end(), [&](size_t j) {
+    const TensorInfo *info = arguments.infos[j];
+    return info && info->value >= 0 && !info->uninitialized;
+  });
+  return known ? counted : std::vector<size_t>();
+}
+
+/// Records on with the size that the result has, if the run does so here: a
+/// `speculate` checks each count.
+bool OperatorRecording::goesBySize() {
+  std::vector<size_t> counted = findCounted();
+  if (counted.empty() || !recording.decisions.atSize ||
+      !recording.decisions.atSize())
+    return false;
+  TraceWriter &writer = recording.writer;
+  auto scalar = [&](PyjitElement element, const at::Tensor &t) {
+    return writer.tensor(nullptr, nullptr, 0, element, t.device().str());
+  };
+  for (size_t j : counted) {
+    const at::Tensor &mask = arguments.operands[j];
+    bool was = std::exchange(impl.suspended, true);
+    int64_t count = at::count_nonzero(mask).item<int64_t>();
+    impl.suspended = was;
+    recording.breaks.noteFixed(GraphBreaks::Fixes::Size, count);
+    PyjitValue number = impl.add({operators::aten::count_nonzero,
+                                  {arguments.infos[j]->value},
+                                  {writer.operand(), writer.none()},
+                                  {},
+                                  {},
+                                  /*noGrad=*/true},
+                                 {scalar(PyjitElementI64, mask)}, {});
+    PyjitValue flag = impl.add({operators::aten::eq_Scalar,
+                                {number},
+                                {writer.operand(), writer.integer(count)},
+                                {},
+                                {},
+                                /*noGrad=*/true},
+                               {scalar(PyjitElementBool, mask)}, {});
+    recording.decisions.speculate(flag, true);
+  }
+  return !recording.ended();
+}
+
 bool OperatorRecording::checkWhatPythonSees() {
   for (TensorInfo *info : arguments.infos)
     constant &= info && info->constant;
   if (arguments.infos.size() == 1 && arguments.infos[0] &&
       arguments.infos[0]->uniform)
     constant |= isAlikeForUniform(op.name, op.inputs);
-  if (const char *why = whyDataDependent(); why && !constant)
+  if (const char *why = whyDataDependent(); why && !constant && !goesBySize())
     return refuse(why, op.handle.hasTag(at::Tag::data_dependent_output)
                            ? ReasonKind::DataInPython
                            : ReasonKind::DataDependentShape);
@@ -239,7 +293,8 @@ bool OperatorRecording::checkOperands() {
     const TensorInfo *info = arguments.infos[j];
     if (!info)
       continue; // a number
-    if (const char *why = t._is_zerotensor() ? nullptr : unsupportedTensor(t))
+    const char *why = t._is_zerotensor() ? nullptr : unsupportedTensor(t);
+    if (why && !isLeftPending(t, info->external))
       return refuseCall(why);
     bool writes = contains(mutated, j);
     if (impl.host.isWritten(t) && (writes || !takeFromHost(j)))
@@ -298,8 +353,13 @@ bool OperatorRecording::checkWritten() {
   bool elementwise =
       op.handle.hasTag(at::Tag::pointwise) || op.name == operators::aten::copy_;
   for (size_t written : mutated) {
-    if (impl.earlier.leafStorages.count(storageOf(arguments.operands[written])))
+    const void *storage = storageOf(arguments.operands[written]);
+    if (impl.earlier.leafStorages.count(storage))
       return refuse("it writes memory that a leaf of the call's own shares");
+    if (auto view = impl.retypedStorages.find(storage);
+        view != impl.retypedStorages.end())
+      return refuse("it writes memory that a view (" + view->second +
+                    ") shows as other numbers");
     if (wasThereBefore(impl, arguments.operands[written]))
       return refuse("it writes what a function under checkpoint was given, and "
                     "the backward pass calls that again");
@@ -337,7 +397,8 @@ bool OperatorRecording::findFresh() {
         isOperand |= operand.defined() && operand.is_same(t);
       if (isOperand)
         continue;
-      if (const char *why = unsupportedTensor(t))
+      const char *why = unsupportedTensor(t);
+      if (why && !isLeftPending(t, /*external=*/false))
         return refuse(why);
       fresh.push_back(t);
       places.push_back(numResults++);
@@ -408,13 +469,15 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
     return refuseCall("hooks on saved tensors are active, and an input "
                       "requires grad");
   bool isStridedView = op.name == operators::aten::as_strided;
+  bool ofComplex = gradient.isOfComplex();
   bool known = (!op.facts.addressesStorage || isStridedView) &&
                (op.facts.wholeView || !aliases.empty() ||
                 (op.facts.shapeChange && !arguments.infos[0]->external) ||
-                pyjitOperatorDifferentiable(view(op.name)));
+                pyjitOperatorDifferentiable(view(op.name), ofComplex));
   if (!known) {
     recording.end(ReasonKind::NotDifferentiable,
-                  "cannot be differentiated: " + op.name);
+                  "cannot be differentiated: " + op.name +
+                      (ofComplex ? " of complex numbers" : ""));
     return false;
   }
   if (const char *why = gradient.whyNotAsEager())
@@ -474,10 +537,12 @@ bool OperatorRecording::checkDevices() {
 bool OperatorRecording::checkRetyped() {
   for (size_t j : aliases) {
     const at::Tensor &source = arguments.operands[j];
-    if (fresh[0].scalar_type() == source.scalar_type())
+    if (fresh[0].scalar_type() == source.scalar_type() &&
+        (op.facts.viewRule != PyjitViewRuleNone || !op.facts.retypedView))
       continue;
-    if (fresh.size() != 1 || !isRowMajor(fresh[0]) || !op.facts.retypedView)
-      return refuse("its result shows memory as numbers of another type");
+    if (fresh.size() != 1 || !fresh[0].is_non_overlapping_and_dense() ||
+        !op.facts.retypedView)
+      return refuse("its result shows memory as other numbers");
     impl.retypedStorages.emplace(storageOf(source), op.name);
     for (auto &entry : impl.tensors)
       if (entry.second.external && entry.second.value >= 0 &&

@@ -196,6 +196,9 @@ PyjitValue OperatorRecording::addZeroGradient(PyjitValue value,
 }
 
 void OperatorRecording::readArguments() {
+  if (!outputs.empty() && outputs[0].isTensor() &&
+      outputs[0].toTensor().defined() && outputs[0].toTensor().is_complex())
+    arguments.complexResult = outputs[0].toTensor();
   std::vector<PyObject *> lifted =
       op.lifted ? *op.lifted
                 : findLiftedNumbers(recording.scalars, op.name, op.facts,
@@ -378,9 +381,8 @@ void OperatorRecording::bindFresh(PyjitValue value) {
                                        op.name == operators::aten::as_strided);
   for (size_t j : aliases) {
     uninitialized |= arguments.infos[j]->uninitialized;
-    readOnly |= arguments.infos[j]->readOnly ||
-                mayOverlap(arguments.operands[j]) ||
-                arguments.operands[j].is_complex();
+    readOnly |=
+        arguments.infos[j]->readOnly || mayOverlap(arguments.operands[j]);
   }
   bool made = op.facts.makesTensor ||
               std::none_of(arguments.infos.begin(), arguments.infos.end(),
@@ -397,6 +399,8 @@ void OperatorRecording::bindFresh(PyjitValue value) {
                    });
     info.uninitialized = uninitialized && fresh[i].numel() > 0;
     info.readOnly = readOnly;
+    if (fresh[i].is_conj() || fresh[i].is_neg())
+      noteSite(recording, fresh[i]); // it must not leave the call
     info.isView = !aliases.empty();
     info.isPart = !aliases.empty() && viewed.empty() && !fresh[i].is_view() &&
                   !op.facts.wholeView && op.name != operators::aten::detach;
@@ -454,7 +458,7 @@ void OperatorRecording::endPartialGradients() {
     return t.requires_grad();
   });
   for (const at::Tensor &t : fresh)
-    if (some && t.is_floating_point() && !t.requires_grad())
+    if (some && (t.is_floating_point() || t.is_complex()) && !t.requires_grad())
       impl.bind(t, impl.addDetach(impl.find(t)->value, t, /*noGrad=*/true));
 }
 

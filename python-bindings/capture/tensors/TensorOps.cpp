@@ -104,6 +104,12 @@ bool mayHaveGradient(const std::vector<c10::IValue> &inputs) {
                      [](const at::Tensor &t) { return t.requires_grad(); });
 }
 
+bool hasComplex(const std::vector<c10::IValue> &inputs) {
+  std::vector<at::Tensor> tensors = tensorsOf(inputs);
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor &t) { return t.is_complex(); });
+}
+
 /// A transform calls an operator with more on the stack beneath.
 std::vector<c10::IValue> argumentsOf(const at::RecordFunction &fn,
                                      const c10::FunctionSchema &schema) {
@@ -289,7 +295,7 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
     whole = false;
   // There may be derivatives of its parts: what was dropped, only they know.
   if (composite && whole && !facts.wholeView && mayHaveGradient(copies))
-    whole = pyjitOperatorDifferentiable(view(name)) &&
+    whole = pyjitOperatorDifferentiable(view(name), hasComplex(copies)) &&
             (!drawsNumbers(*handle, facts, copies) ||
              drawsInAttention(name, copies));
   if (composite && (!whole || training))

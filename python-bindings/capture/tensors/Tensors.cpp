@@ -48,7 +48,8 @@ PyjitElement pyjit::capture::elementOf(at::ScalarType type) {
   }
 }
 
-const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t) {
+const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t,
+                                              bool pending) {
   if (!t.defined())
     return "an undefined tensor";
   // A nested tensor calls itself strided, and throws when asked for its sizes.
@@ -58,7 +59,7 @@ const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t) {
     return "a tensor that is neither on the CPU nor on a CUDA device";
   if (t.is_quantized() || elementOf(t.scalar_type()) == PyjitElementNone)
     return "a tensor of an unusual dtype";
-  if (t.is_conj() || t.is_neg())
+  if (!pending && (t.is_conj() || t.is_neg()))
     return "a tensor with a pending conjugation or negation";
   auto *impl = t.unsafeGetTensorImpl();
   if (impl->has_named_tensor_meta() && impl->named_tensor_meta())
@@ -407,6 +408,13 @@ bool TensorRecorder::showsData(PyObject *object) {
   TensorInfo *info = impl->find(THPVariable_Unpack(object));
   return info && info->data && info->data != info->impl.get() &&
          !info->external;
+}
+
+void pyjit::capture::noteSite(Recording &recording, const at::Tensor &tensor) {
+  PyObject *object = THPVariable_Wrap(tensor);
+  recording.objects.keep(object);
+  recording.breaks.noteSite(object);
+  Py_DECREF(object);
 }
 
 /// The object of an equal number, or -1: each layer makes its own

@@ -33,7 +33,7 @@ COMPOSITE = {
     # A number as the first operand.
     "where.ScalarSelf", "where.ScalarOther",
     # Copies of views: torch generates their derivatives from the views'.
-    "diagonal_copy", "select_copy.int", "slice_copy.Tensor",
+    "diagonal_copy", "select_copy.int", "slice_copy.Tensor", "view_as_complex_copy", "view_as_real_copy",
     "affine_grid_generator_backward", "linalg_lu_factor",
 }  # fmt: skip
 
@@ -90,7 +90,7 @@ def expressions(root: Path) -> dict[str, set[str]]:
 def ruled(root: Path) -> set[str]:
     """Overloads with a rule of lib/Differentiation."""
     text = (root / "build/lib/Operators/OperatorFacts.inc").read_text()
-    rows = re.findall(r'\{"aten::([^"]+)", \{-?\d+, GradientRule::(\w+)', text)
+    rows = re.findall(r'\{"aten::([^"]+)", \{-?\d+, [^}]*?GradientRule::(\w+)', text)
     return {name for name, rule in rows if rule != "None"}
 
 
