@@ -162,8 +162,9 @@ bool Run::goesByTruth(PyCodeObject *code, int offset, PyObject *tensor) {
 bool Run::goesBySize() {
   Recording &s = *recording;
   const ShadowFrame &frame = s.tracker.frames.back();
+  // Where sizes differ between calls, such a number hardly stays.
   if (!frame.code || !planner || surveying || s.decisions.heads.count > 0 ||
-      s.checkpoint.repeats())
+      s.checkpoint.repeats() || s.sizes.followed)
     return false;
   Origin origin = originOf(frame.code, nullptr);
   int offset = frame.running < 0 ? frame.offset : frame.running;

@@ -312,10 +312,11 @@ const char *const kDenied[] = {"set_",
                                "_view_func_unsafe",
                                "_rev_view_func_unsafe"};
 
-/// The size of what they give follows from values, and no count tells it (see
-/// OperatorRecording::goesBySize).
+/// The size of what they give follows from values.
 const char *const kSizedByData[] = {"unique_dim", "_unique", "_unique2",
                                     "unique_consecutive"};
+/// Likewise, and a count tells it (see OperatorRecording::goesBySize).
+const char *const kSizedByCount[] = {"nonzero", "argwhere", "masked_select"};
 
 const char *const kMetadata[] = {
     "size",
@@ -377,9 +378,16 @@ ResultKind sizedByData(Recording &s, const Call &c) {
   return ResultKind::Fresh;
 }
 
+ResultKind sizedByCount(Recording &s, const Call &c) {
+  bool goesOn = s.decisions.atSize && s.decisions.atSize();
+  return goesOn ? torchOp(s, c) : sizedByData(s, c);
+}
+
 NativeHandler classify(const char *name) {
   if (oneOf(name, kSizedByData))
     return sizedByData;
+  if (oneOf(name, kSizedByCount))
+    return sizedByCount;
   if (oneOf(name, kDenied))
     return nullptr;
   if (!std::strcmp(name, "storage_offset"))
