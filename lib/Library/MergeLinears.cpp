@@ -63,8 +63,12 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
         typeOf(op.getResult(0)).getEncoding() ||
         !typeOf(input).hasStaticShape())
       return false;
-    int64_t in = typeOf(weight).getDimSize(1);
-    return in && typeOf(input).getNumElements() / in <= maxRows;
+    return typeOf(weight).getDimSize(1) && countRows(op) <= maxRows;
+  }
+
+  static int64_t countRows(tssa::AtenOp linear) {
+    return typeOf(tensorArgument(linear, 0)).getNumElements() /
+           typeOf(tensorArgument(linear, 1)).getDimSize(1);
   }
 
   /// `readThrough`: nobody makes a copy.
@@ -100,6 +104,34 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
            });
   }
 
+  /// Of calls whose weights are too large together, the smallest ones: keys and
+  /// values of heads that share them, whose calls are too short for the device
+  /// where there are few rows.
+  void mergeSmallest(ArrayRef<tssa::AtenOp> group) {
+    constexpr int64_t kFewRows = 16;
+    if (countRows(group.front()) > kFewRows)
+      return;
+    auto bytesOf = [](tssa::AtenOp op) {
+      auto weight = typeOf(tensorArgument(op, 1));
+      return weight.getNumElements() * (weight.getElementTypeBitWidth() / 8);
+    };
+    SmallVector<tssa::AtenOp> sorted(group);
+    llvm::stable_sort(sorted, [&](tssa::AtenOp a, tssa::AtenOp b) {
+      return bytesOf(a) < bytesOf(b);
+    });
+    llvm::SmallPtrSet<Operation *, 4> taken;
+    int64_t total = 0;
+    for (tssa::AtenOp op : sorted)
+      if ((total += bytesOf(op)) <= maxBytes)
+        taken.insert(op);
+    SmallVector<tssa::AtenOp> small;
+    for (tssa::AtenOp op : group) // in the order of the program
+      if (taken.contains(op))
+        small.push_back(op);
+    if (small.size() > 1)
+      merge(small);
+  }
+
   void merge(ArrayRef<tssa::AtenOp> group) {
     SmallVector<Value> weights, biases;
     int64_t total = 0;
@@ -114,7 +146,7 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
                     (result.getElementTypeBitWidth() / 8);
     bool readThrough = bytes > maxBytes;
     if (readThrough && (!mayReadThrough(group) || meetElementwise(group)))
-      return;
+      return mergeSmallest(group);
     // What each result is of the merged one, and whether its readers mind.
     SmallVector<int64_t> shape(result.getShape());
     shape.back() = total;

@@ -44,6 +44,9 @@ struct Segment {
   std::vector<Segment> fallback;
   /// An iteration of a loop that ended too early to be recorded as one.
   bool mayLoop = false;
+  /// It adds entries to dicts from before the call that had none (an
+  /// optimizer's state): what it was recorded for is so once.
+  bool makesState = false;
   /// Instructions (new references) whose data-dependent scalars the
   /// specialization computes.
   std::vector<std::pair<PyObject *, int>> numbers;

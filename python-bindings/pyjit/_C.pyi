@@ -185,6 +185,8 @@ class Segment(NamedTuple):
     case that no loop is made of it."""
     may_loop: bool
     """An iteration of a loop that ended too early to be recorded as one."""
+    makes_state: bool
+    """It adds entries to dicts from before the call that had none: what it was recorded for is so once."""
     scalar_sites: tuple[tuple[CodeType, int], ...]
     """Instructions (code, offset) that gave Python numbers of tensors' data, which the trace
     computes."""

@@ -132,6 +132,10 @@ class RecordedRun:
                 continue
             call_segment.took = path[place] if place < len(path) else None
             if call_segment.graph_break is None and owner is root:
+                if segment.makes_state and not owner.has_made_state:
+                    # An optimizer's first step. Nothing is compiled of what does not come again.
+                    owner.has_made_state = True
+                    continue
                 owner.make_specialization(call_segment)
             else:
                 owner.call_segments.append(call_segment)

@@ -57,8 +57,10 @@ def MergeLinearsPass : Pass<"library-merge-linears", "::mlir::func::FuncOp"> {
     result is a slice. Only where every reader can read the slice as it lies, and
     for at most `max-rows` rows: many rows fill a GPU by themselves. Joined weights
     lie beside the originals, so that they are at most `max-bytes` large: a matmul
-    that reads more takes longer than the launch that joining saves. Joining is
-    left to `library-hoist-parameters`.
+    that reads more takes longer than the launch that joining saves. Of several
+    that are larger together, the smallest are joined as far as that goes, for at
+    most 16 rows (keys and values of heads that share them). Joining is left to
+    `library-hoist-parameters`.
 
     A matmul of one row will be a kernel of ours, which can read a join where its
     parts lie (`pyjit.read_through`): larger weights are joined so, but for those

@@ -64,6 +64,8 @@ PyStructSequence_Field segmentFields[] = {
      "up to the first of them, in case that no loop is made of it."},
     {"may_loop", "An iteration of a loop that ended too early to be recorded "
                  "as one."},
+    {"makes_state", "It adds entries to dicts from before the call that had "
+                    "none: what it was recorded for is so once."},
     {"scalar_sites", "Instructions (code, offset) that gave Python numbers of "
                      "tensors' data, which the trace computes."},
     {"gradient_sites", "Instructions (code, offset) whose operators gradients "
@@ -171,7 +173,8 @@ PyObject *toPython(Segment &segment, PyObject *(*wrap)(TraceHandle)) {
        PyLong_FromSsize_t(segment.nargs), orNone(segment.graphBreak),
        toFlag(segment.gradMode), toPython(segment.dispatchState),
        orNone(fallback), PyBool_FromLong(segment.mayLoop),
-       toPython(segment.numbers), toPython(segment.gradients),
+       PyBool_FromLong(segment.makesState), toPython(segment.numbers),
+       toPython(segment.gradients),
        toTuple(segment.fixed, [](const Segment::Fixed &fixed) {
          return Py_BuildValue("(NiiKL)", fixed.code, fixed.offset, fixed.what,
                               static_cast<unsigned long long>(fixed.of),

@@ -170,6 +170,16 @@ void Run::noteSites(Segment &segment, const Recording &recording) {
          int(fixed.what), reinterpret_cast<uintptr_t>(fixed.of), fixed.value});
 }
 
+/// Of dicts that an argument led to there may be another one in each call.
+static bool makesState(const Recording &recording) {
+  const auto &nodes = recording.objects.nodes;
+  return std::any_of(nodes.begin(), nodes.end(), [](const auto &entry) {
+    const Node &node = *entry.second;
+    return node.external && node.addedItems && !node.inArgument &&
+           !node.ofArgument;
+  });
+}
+
 void Run::add(Recording &recording, PyObject *graphBreak) {
   // Ended somewhere else than at a head: what was kept at the first one does.
   if (recording.decisions.heads.forked &&
@@ -192,6 +202,7 @@ void Run::add(Recording &recording, PyObject *graphBreak) {
   segment.gradMode = recording.breaks.gradModeLeft;
   segment.dispatchState = recording.tensors->dispatchState();
   segment.mayLoop = recording.decisions.heads.early;
+  segment.makesState = makesState(recording);
   noteSites(segment, recording);
   if (!recording.decisions.heads.forked) {
     segments.push_back(std::move(segment));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-merge-linears --library-hoist-parameters | FileCheck %s
 // RUN: pyjit-opt %s --library-merge-linears="max-rows=2 reads-through=false" | FileCheck %s --check-prefix=FEW
+// RUN: pyjit-opt %s --library-merge-linears="max-bytes=200 reads-through=false" | FileCheck %s --check-prefix=SMALL
 
 // CHECK-LABEL: func.func @qkv(
 // CHECK: %[[L:.*]] = tssa.aten "aten::linear"(%arg0, %{{.*}}, %{{.*}}) : (tensor<6x8xf16>, tensor<24x8xf16>, tensor<24xf16>) -> tensor<6x24xf16>
@@ -95,4 +96,20 @@ func.func @large(%x: tensor<4x1024xf32>, %v: tensor<1024x1024xf32> {pyjit.param}
   %2 = tssa.aten "aten::exp"(%0) : (tensor<4x1024xf32>) -> tensor<4x1024xf32>
   %3 = tssa.aten "aten::exp"(%1) : (tensor<4x1280xf32>) -> tensor<4x1280xf32>
   return %2, %3 : tensor<4x1024xf32>, tensor<4x1280xf32>
+}
+
+// Together they are too large: the smallest are joined.
+// SMALL-LABEL: func.func @grouped(
+// SMALL: tssa.aten "aten::linear"(%arg0, %arg1, none)
+// SMALL: %[[W:.*]] = tssa.aten "aten::cat"([%arg2, %arg3], 0 : i64)
+// SMALL: tssa.aten "aten::linear"(%arg0, %[[W]], none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
+// SMALL-NOT: aten::linear
+// SMALL: return
+func.func @grouped(%x: tensor<6x8xf16>, %q: tensor<24x8xf16> {pyjit.param}, %k: tensor<4x8xf16> {pyjit.param}, %v: tensor<4x8xf16> {pyjit.param}) -> (tensor<6x24xf16>, tensor<6x4xf16>) {
+  %0 = tssa.aten "aten::linear"(%x, %q, none) : (tensor<6x8xf16>, tensor<24x8xf16>) -> tensor<6x24xf16>
+  %1 = tssa.aten "aten::linear"(%x, %k, none) : (tensor<6x8xf16>, tensor<4x8xf16>) -> tensor<6x4xf16>
+  %2 = tssa.aten "aten::linear"(%x, %v, none) : (tensor<6x8xf16>, tensor<4x8xf16>) -> tensor<6x4xf16>
+  %3 = tssa.aten "aten::exp"(%0) : (tensor<6x24xf16>) -> tensor<6x24xf16>
+  %4 = tssa.aten "aten::add.Tensor"(%1, %2, 1 : i64) : (tensor<6x4xf16>, tensor<6x4xf16>) -> tensor<6x4xf16>
+  return %3, %4 : tensor<6x24xf16>, tensor<6x4xf16>
 }
