@@ -214,6 +214,11 @@ def test_evaluation(kind: str, mode: Any) -> None:
     model = make().eval()
     exact = copy.deepcopy(model).double()
     f = pyjit.compile(model)
+    try:
+        with mode(), on(torch.bfloat16):
+            model(batch(0)[0])
+    except RuntimeError as error:  # oneDNN's LSTM, where a CPU has no 512-bit vectors
+        pytest.skip(f"eager does not run here: {error}")
     for seed in range(4):
         x, _ = batch(seed)
         with mode():

@@ -16,7 +16,8 @@ def checked(x: torch.Tensor) -> torch.Tensor:
 
 
 def two(x: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
-    assert torch.isfinite(x).all()
+    if not torch.isfinite(x).all():  # pytest rewrites an assert
+        raise ValueError("infinite")
     y = torch.softmax(x @ x, -1)
     if y.max() > limit:
         raise ValueError("large")
