@@ -108,7 +108,7 @@ class Engine:
         self.planner = Planner(self.numbers)
         self.loops = Loops()
         #: A recording that made state has been seen, and nothing was compiled of it.
-        self.has_made_state = False
+        self._has_made_state = False
         # Loops that data end: compiled, and why others go round through graph breaks.
         self.compiled_loops = 0
         self.loops_left: list[str] = []

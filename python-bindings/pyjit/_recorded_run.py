@@ -132,9 +132,9 @@ class RecordedRun:
                 continue
             call_segment.took = path[place] if place < len(path) else None
             if call_segment.graph_break is None and owner is root:
-                if segment.makes_state and not owner.has_made_state:
+                if segment.makes_state and not owner._has_made_state:
                     # An optimizer's first step. Nothing is compiled of what does not come again.
-                    owner.has_made_state = True
+                    owner._has_made_state = True
                     continue
                 owner.make_specialization(call_segment)
             else:
