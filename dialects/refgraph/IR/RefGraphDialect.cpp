@@ -133,12 +133,12 @@ SizePolynomial TensorType::getNumElements() const {
   return count;
 }
 
-/// Each next stride is what the dimensions below it span, whatever the order
-/// that the strides then have.
 bool TensorType::mayHaveGradient() const {
   return isa<FloatType, ComplexType>(getElementType());
 }
 
+/// Each next stride is what the dimensions below it span, whatever the order
+/// that the strides then have.
 bool TensorType::isDense() const {
   SmallVector<unsigned> left;
   for (unsigned i = 0; i < getRank(); ++i) {
