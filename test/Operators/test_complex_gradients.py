@@ -40,6 +40,10 @@ TRANSFORMS = [
 ]
 
 
+# Operators of the first test: a sample of it covers less.
+ran: set[str] = set()
+
+
 def stated(root: Path) -> set[str]:
     """Overloads of the fact ComplexGradient."""
     text = (root / "build/lib/Operators/OperatorFacts.inc").read_text()
@@ -59,6 +63,7 @@ def check_samples(op: Any, dtype: torch.dtype, twice: bool) -> None:
 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
 def test_gradients(op: Any) -> None:
+    ran.add(op.full_name)
     check_samples(op, torch.complex128, twice=False)
 
 
@@ -189,7 +194,7 @@ ALIASES = {
 
 def test_coverage(root: Path) -> None:
     """What the facts say is differentiated was, by somebody above."""
-    if len(derivatives.covered) < 100:
+    if len(ran) < len({op.full_name for op in OPERATORS}):
         pytest.skip("a part of the operators ran")
     missing = stated(root) - set(derivatives.covered)
     assert {name.split(".")[0] for name in missing} <= ALIASES
