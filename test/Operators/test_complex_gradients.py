@@ -198,3 +198,40 @@ def test_coverage(root: Path) -> None:
         pytest.skip("a part of the operators ran")
     missing = stated(root) - set(derivatives.covered)
     assert {name.split(".")[0] for name in missing} <= ALIASES
+
+
+class FourierLayer(torch.nn.Module):
+    """A layer of Fourier neural operators: low frequencies are mixed, and written to a part of a spectrum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = torch.nn.Parameter(torch.rand(3, 3, 4, dtype=torch.complex64) / 3)
+        self.skip = torch.nn.Conv1d(3, 3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        spectrum = torch.fft.rfft(x)
+        mixed = torch.zeros_like(spectrum)
+        mixed[:, :, :4] = torch.einsum("bix,iox->box", spectrum[:, :, :4], self.mix)
+        return torch.fft.irfft(mixed, n=x.shape[-1]) + self.skip(x)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+def test_a_fourier_operator_trains(optimizer: Any) -> None:
+    """Complex parameters, and optimizers of eager that see them as real ones."""
+    found = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        net = FourierLayer()
+        fast = pyjit.compile(net) if compiled else net
+        update = optimizer(net.parameters(), lr=0.05)
+        losses = []
+        for _ in range(6):
+            update.zero_grad()
+            loss = (fast(torch.randn(2, 3, 16)) - 1).square().mean()
+            loss.backward()
+            update.step()
+            losses.append(loss.detach())
+        found.append([*losses, *net.parameters()])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+    stats = pyjit.stats(fast)
+    assert stats["hits"] >= 3 and not stats["graph_breaks"], pyjit.explain(fast)
