@@ -150,6 +150,9 @@ class Statistics(dict[str, Any]):
     packed_weight_bytes: int
     """Memory of packed, joined and folded weights that are kept beside the weights themselves; what several
     specializations keep counts once."""
+    planned_memory_bytes: int
+    """The most that a call takes beside its inputs and results, what it saves for its backward included, as far as it
+    is planned: sizes do not differ between calls, and what vendor calls allocate is not in it."""
 
 class Report:
     """What became of a function's calls (docs/Explain.md). ``print(report)`` shows the first screen."""

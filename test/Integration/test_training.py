@@ -236,11 +236,7 @@ def test_no_derivative(compile: Compile) -> Steps:
         yield [out, gradients(x)]
 
 
-@scenario(
-    grad=True,
-    graph_breaks=("cannot be differentiated", "gradients of complex tensors"),
-    captured=False,
-)
+@scenario(grad=True)
 def test_complex(compile: Compile) -> Steps:
     f = compile(lambda x: torch.view_as_real(torch.fft.fft(x.exp())).sum())
     for _ in range(2):

@@ -29,6 +29,11 @@ OTHERS_PART = 0.1
 # Of a test that goes through the operator table or through what PyTorch defines,
 # so many cases, other ones with each commit: CI has no more time for it.
 MOST_CASES = 36
+# When `tools/dev/test.sh` began, and the seconds that the whole of it should take.
+BEGAN = "PYJIT_TEST_BEGAN"
+WANTED = 60 * 60
+# What the sample takes on a machine where set-up and build from nothing take one.
+SAMPLE_PER_BUILD = 1.1
 
 
 @dataclass
@@ -137,7 +142,20 @@ def sample(options: argparse.Namespace) -> list[str]:
         text=True,
         check=False,
     ).stdout.strip()
-    return [f"--most={MOST_CASES}", f"--part-seed={seed}"]
+    return [f"--most={MOST_CASES}", f"--part-seed={seed}", *what_fits(options)]
+
+
+def what_fits(options: argparse.Namespace) -> list[str]:
+    """Of the sample, a part, where set-up and build took so long that all of it would not end in time."""
+    built = options.began - float(os.environ.get(BEGAN, options.began))
+    part = (WANTED - built) / max(1.0, built * SAMPLE_PER_BUILD)
+    if part >= 1:
+        return []
+    print(
+        f"run_tests: set-up and build took {built:.0f} s: {max(part, 0.05):.0%} of the sample fit",
+        flush=True,
+    )
+    return [f"--part={max(part, 0.05):.2f}"]
 
 
 def run_pytest_other(options: argparse.Namespace) -> Count:
@@ -146,9 +164,9 @@ def run_pytest_other(options: argparse.Namespace) -> Count:
     if not python.exists():
         print(f"run_tests: no .venv-{OTHER}: see tools/dev/setup.sh --also {OTHER}")
         return Count(skipped=1)
+    # Of two parts, pytest takes the last one.
     part = [] if options.whole else [f"--part={OTHERS_PART}"]
-    part += sample(options)
-    return pytest(python, f"pytest-{OTHER}", options, *part)
+    return pytest(python, f"pytest-{OTHER}", options, *sample(options), *part)
 
 
 def pytest(python: Path, name: str, options: argparse.Namespace, *part: str) -> Count:
@@ -195,6 +213,7 @@ def main() -> int:
     parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 2)
     parser.add_argument("pytest_args", nargs="*", help="passed on to pytest (after --)")
     options = parser.parse_args()
+    options.began = time.time()
     chosen = [name for name in options.only.split(",") if name]
     if unknown := [name for name in chosen if name not in STAGES]:
         parser.error(f"unknown stage {unknown[0]}; known: {', '.join(STAGES)}")
