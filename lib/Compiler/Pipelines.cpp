@@ -7,6 +7,7 @@
 #include "dialects/refgraph/Transforms/Passes.h"
 #include "dialects/tssa/Transforms/Passes.h"
 #include "pyjit/Codegen/PTX/Passes.h"
+#include "pyjit/Codegen/RowsProduct.h"
 #include "pyjit/Codegen/X86/Passes.h"
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
 #include "pyjit/Conversion/TSSAToCudaGraph/Passes.h"
@@ -129,7 +130,9 @@ static void planForDevice(OpPassManager &function, bool simulated) {
     function.addPass(library::createPadMatmulsPass());
   function.addPass(library::createBatchLinearsPass());
   function.addPass(library::createMergeLinearsPass());
-  function.addPass(library::createPlanMatvecsPass());
+  library::PlanMatvecsPassOptions matvecs;
+  matvecs.maxRows = codegen::RowsProduct::kMostRows;
+  function.addPass(library::createPlanMatvecsPass(matvecs));
   if (!simulated)
     function.addPass(library::createPlanEpiloguesPass());
 }

@@ -16,6 +16,7 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "pyjit/Codegen/RowsProduct.h"
 #include "pyjit/Codegen/Schedule.h"
 
 using namespace mlir;
@@ -309,7 +310,9 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
   }
   // The factors of a product are read many times: they stay loads, and nothing
   // else is summed beside it.
-  auto contractions = [](const KernelGraph &g) {
+  auto contractions = [](const KernelGraph &g) -> int64_t {
+    if (codegen::RowsProduct::find(g))
+      return 1;
     return llvm::count_if(g.nodes, [](auto &node) {
       return asContraction(node.get()).has_value();
     });

@@ -6,10 +6,12 @@
 // A matmul of one row reads each element of its weight once: it costs the
 // weight's way from memory, as any reduction does, and no vendor call fuses
 // what stands in front of it and behind it. Nor can a captured graph hold a
-// vendor call whose sizes differ between calls.
+// vendor call whose sizes differ between calls. Tensor cores make the same of
+// up to sixteen rows in half precision.
 //
 //===----------------------------------------------------------------------===//
 
+#include "pyjit/Codegen/RowsProduct.h"
 #include "pyjit/Library/Passes.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/ElementTypes.h"
@@ -60,8 +62,35 @@ std::optional<Matvec> matchOperands(tssa::AtenOp op) {
   return std::nullopt;
 }
 
+/// Where several rows are left to the vendor: a block of ours reads some 40
+/// GB/s (of sixteen lines of a weight, 30 us for so long ones), 64 blocks 2.5
+/// TB/s.
+constexpr int64_t kLongSum = 4096, kFewColumns = 1024;
+
 struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
   using PlanMatvecsPassBase::PlanMatvecsPassBase;
+
+  /// Likewise where the weight meets `rows` rows: that is a kernel of tensor
+  /// cores (pyjit/Codegen/RowsProduct.h), or the weight would be read as often.
+  StringRef whyNotRows(const Matvec &call, Size rows, Size in, Size columns) {
+    using codegen::RowsProduct;
+    if (!rows.isConstant() || rows.constant() < 2 || rows.constant() > maxRows)
+      return "several rows";
+    if (typeOf(call.weight).getElementType().isF32())
+      return "several rows in float32";
+    if (typeOf(call.weight).getRank() != 2)
+      return "several rows of several weights";
+    if (!in.isConstant() || in.constant() % RowsProduct::kSumMultiple != 0)
+      return "several rows of a length that is no multiple of 32";
+    if (!tssa::getSymbolicStrides(typeOf(call.input)).back().is(1) ||
+        !tssa::getSymbolicStrides(typeOf(call.weight))[call.turned].is(1))
+      return "several rows that do not lie along the sum";
+    // A block has sixteen columns: of few blocks the vendor splits the sum.
+    if (in.constant() > kLongSum &&
+        (!columns.isConstant() || columns.constant() < kFewColumns))
+      return "several rows of long sums for few columns";
+    return {};
+  }
 
   /// Why `call` stays a vendor call; empty where it need not.
   StringRef whyNot(const Matvec &call, RankedTensorType result) {
@@ -92,11 +121,12 @@ struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
       return "a batch that is broadcast";
     // `linear` and a weight without a batch take all that is in front as rows.
     size_t batch = weight.size() - 2;
+    Size count = 1;
     for (size_t d = 0; d + 1 < rows.size(); ++d) {
-      if (out[d] != rows[d])
+      if (out[d] != rows[d] || (d < batch && weight[d] != rows[d]))
         return "a batch that is broadcast";
-      if (d < batch ? weight[d] != rows[d] : !rows[d].is(1))
-        return d < batch ? "a batch that is broadcast" : "several rows";
+      if (d >= batch)
+        count *= rows[d];
     }
     Size in = weight[batch + call.turned],
          columns = weight[batch + !call.turned];
@@ -104,6 +134,10 @@ struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
       return "sizes that do not fit";
     if (in.is(0))
       return "sums of nothing";
+    if (!count.is(1))
+      if (StringRef reason = whyNotRows(call, count, in, columns);
+          !reason.empty())
+        return reason;
     if (call.bias) {
       SmallVector<Size> bias = tssa::getSizes(typeOf(call.bias));
       if (bias.empty() || bias.back() != columns ||

@@ -438,12 +438,15 @@ def PlanMatmulsPass : Pass<"library-plan-matmuls", "::mlir::func::FuncOp"> {
 }
 
 def PlanMatvecsPass : Pass<"library-plan-matvecs", "::mlir::func::FuncOp"> {
-  let summary = "Matmuls of one row as kernels of our own";
+  let summary = "Matmuls of one row, or few, as kernels of our own";
   let description = [{
     `aten::linear`, `addmm`, `mm`, `bmm` or `matmul` of one row (for each weight of
     a batch) in float32, float16 or bfloat16 becomes a sum of products in f32,
     which is fused and scheduled like any other reduction: it reads each element of
-    the weight once, where it is. Sizes may be symbols.
+    the weight once, where it is. Sizes may be symbols. With `max-rows` so do
+    products of several rows in half precision and one weight that lies along the sum
+    (lengths: multiples of 32), which tensor cores compute (schedules of the family
+    `product`, `lib/Codegen/PTX/README.md`).
 
     ```mlir
     func.func @f(%x: tensor<1x8xf16>, %w: tensor<16x8xf16> {pyjit.param}) -> tensor<1x16xf16> {
@@ -463,6 +466,8 @@ def PlanMatvecsPass : Pass<"library-plan-matvecs", "::mlir::func::FuncOp"> {
     Option<"minBytes", "min-bytes", "int64_t", "0",
            "Leave smaller weights in float32 to library-plan-matmuls, "
            "whose panels are faster in a cache">,
+    Option<"maxRows", "max-rows", "int64_t", "1",
+           "Rows up to which a product in half precision becomes a kernel">,
     Option<"explain", "explain", "bool", "false",
            "Say why a matmul stays a vendor call">
   ];

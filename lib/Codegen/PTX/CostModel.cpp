@@ -9,6 +9,7 @@
 #include "Emitter.h"
 #include "OnlineSum.h"
 #include "pyjit/Codegen/PTX/Schedule.h"
+#include "pyjit/Codegen/RowsProduct.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -212,6 +213,8 @@ int64_t largestDivisor(int64_t extent, int64_t most) {
 
 int64_t chooseParts(const Domain &domain, const Schedule &schedule,
                     const Machine &machine, int64_t bytes) {
+  if (schedule.family == Family::Product)
+    return 1;
   bool columns = schedule.family == Family::Column;
   int64_t groups = schedule.threads / schedule.group;
   int64_t blocks = llvm::divideCeil(
@@ -272,9 +275,47 @@ static Schedule chooseTile(const Domain &domain, int across) {
   return schedule;
 }
 
+/// Bytes of the matrix in flight are all that counts. Where blocks are many,
+/// they have more columns, since each block reads all rows; where they are few,
+/// more warps.
+static Schedule chooseProduct(const Domain &domain, const RowsProduct &product,
+                              const Machine &machine) {
+  Schedule schedule;
+  schedule.family = Family::Product;
+  schedule.lanes = 8;
+  int64_t steps = domain.rowElements / 32;
+  int64_t blocks =
+      llvm::divideCeil(domain.graph->dims[product.columnDim].estimate(), 16);
+  int64_t enough = 2 * int64_t(machine.multiprocessors);
+  while (schedule.group < 4 && blocks / (2 * schedule.group) >= enough)
+    schedule.group *= 2;
+  bool few = blocks <= enough;
+  int64_t warps = few ? 16 : 8;
+  while (warps > 1 && warps > steps)
+    warps /= 2;
+  schedule.threads = 32 * warps;
+  int64_t each = llvm::divideCeil(steps, warps);
+  int64_t most = 4 / schedule.group;
+  schedule.vectors = std::min(each, most);
+  // Rather a load less than a rest.
+  if (each > most && each % most != 0 && most > 2 && each % (most - 1) == 0)
+    schedule.vectors = most - 1;
+  // ptxas takes no more registers than a full multiprocessor leaves for each
+  // thread, and then has four loads in flight; told of fewer blocks it has 10
+  // to 24 (seen in its SASS), which fill 64 to 128 registers.
+  if (few)
+    schedule.blocks = blocks <= machine.multiprocessors ? 1 : 2;
+  else
+    schedule.blocks = 4 - (schedule.group > 1) - (product.rowCount > 8);
+  return schedule;
+}
+
 Schedule chooseSchedule(const Domain &domain, const Machine &machine) {
   if (domain.empty)
     return Schedule();
+  if (std::optional<RowsProduct> product = RowsProduct::find(*domain.graph))
+    if (domain.vectorDim == int(product->sumDim))
+      return chooseProduct(domain, *product, machine);
   if (domain.numReduction == 0)
     if (int across = chooseAcross(domain); across >= 0)
       return chooseTile(domain, across);

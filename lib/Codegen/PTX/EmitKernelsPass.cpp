@@ -181,6 +181,9 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     case Family::Tile:
       emitTiles(frame);
       break;
+    case Family::Product:
+      emitProducts(frame);
+      break;
     }
     if (isHalf(frame.domain))
       frame.function.walk([](math::ExpOp op) {

@@ -230,6 +230,7 @@ void emitFlat(KernelFrame &frame);
 void emitRows(KernelFrame &frame);
 void emitColumns(KernelFrame &frame);
 void emitTiles(KernelFrame &frame);
+void emitProducts(KernelFrame &frame);
 
 /// Where a choice between two buffers is the same for all lanes, one load of
 /// the address that is chosen takes the place of two.

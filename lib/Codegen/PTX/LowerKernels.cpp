@@ -32,7 +32,6 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
   /// says; the host may not mind. So every one is reported first.
   void reportAccesses(ModuleOp kernels) {
     OpBuilder b(kernels.getBodyRegion());
-    func::FuncOp callee;
     auto report = [&](Operation *op, Value address, Type type,
                       std::optional<uint64_t> aligned) {
       auto vector = dyn_cast<VectorType>(type);
@@ -41,13 +40,8 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
       uint64_t bytes = vector.getNumElements() *
                        vector.getElementType().getIntOrFloatBitWidth() / 8;
       Location loc = op->getLoc();
-      if (!callee) {
-        b.setInsertionPointToStart(kernels.getBody());
-        callee = func::FuncOp::create(
-            b, loc, "pyjit_sim_access",
-            b.getFunctionType({b.getI64Type(), b.getI64Type()}, {}));
-        callee.setPrivate();
-      }
+      func::FuncOp callee = declare(kernels, "pyjit_sim_access",
+                                    {b.getI64Type(), b.getI64Type()}, {});
       b.setInsertionPoint(op);
       Value at = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), address);
       Value multiple = LLVM::ConstantOp::create(
@@ -67,12 +61,61 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
                store.getAlignment());
   }
 
+  /// A function that the simulator defines.
+  static func::FuncOp declare(ModuleOp kernels, StringRef name,
+                              TypeRange arguments, TypeRange results) {
+    if (auto known = kernels.lookupSymbol<func::FuncOp>(name))
+      return known;
+    auto b = OpBuilder::atBlockBegin(kernels.getBody());
+    auto callee = func::FuncOp::create(b, kernels.getLoc(), name,
+                                       b.getFunctionType(arguments, results));
+    callee.setPrivate();
+    return callee;
+  }
+
+  /// An instruction of tensor cores: a call of the whole warp, then one for
+  /// each sum of this thread, since C has no such structs in registers.
+  static void simulateProduct(ModuleOp kernels, LLVM::CallIntrinsicOp op) {
+    OpBuilder b(op);
+    Location loc = op.getLoc();
+    SmallVector<Value> operands;
+    for (Value operand : op.getArgs())
+      operands.push_back(
+          isa<VectorType>(operand.getType())
+              ? LLVM::BitcastOp::create(b, loc, b.getI32Type(), operand)
+                    .getResult()
+              : operand);
+    Value bf16 = LLVM::ConstantOp::create(
+        b, loc, b.getI32IntegerAttr(op.getIntrin().ends_with("bf16")));
+    operands.push_back(bf16);
+    func::CallOp::create(b, loc,
+                         declare(kernels, "pyjit_sim_multiply",
+                                 ValueRange(operands).getTypes(), {}),
+                         operands);
+    Type f32 = b.getF32Type(), type = op.getResult(0).getType();
+    func::FuncOp sum =
+        declare(kernels, "pyjit_sim_sum", {b.getI32Type()}, {f32});
+    Value all = LLVM::UndefOp::create(b, loc, type);
+    for (int64_t i : llvm::seq<int64_t>(
+             0, cast<LLVM::LLVMStructType>(type).getBody().size())) {
+      Value number = LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(i));
+      Value one = func::CallOp::create(b, loc, sum, number).getResult(0);
+      all = LLVM::InsertValueOp::create(b, loc, all, one, i);
+    }
+    op.getResult(0).replaceAllUsesWith(all);
+    op.erase();
+  }
+
   /// What only a GPU has becomes calls of functions that the simulator defines.
   void simulated(ModuleOp kernels) {
     OpBuilder b(kernels.getBodyRegion());
     SmallVector<LLVM::CallIntrinsicOp> calls;
     kernels.walk([&](LLVM::CallIntrinsicOp op) { calls.push_back(op); });
     for (LLVM::CallIntrinsicOp op : calls) {
+      if (op.getIntrin().starts_with("llvm.nvvm.mma.m16n8k16.row.col.")) {
+        simulateProduct(kernels, op);
+        continue;
+      }
       StringRef name =
           llvm::StringSwitch<StringRef>(op.getIntrin())
               .Case("llvm.nvvm.read.ptx.sreg.tid.x", "pyjit_sim_thread")
@@ -85,14 +128,8 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
               .Default("");
       if (name.empty())
         continue;
-      auto callee = kernels.lookupSymbol<func::FuncOp>(name);
-      if (!callee) {
-        b.setInsertionPointToStart(kernels.getBody());
-        callee = func::FuncOp::create(
-            b, op.getLoc(), name,
-            b.getFunctionType(op.getArgs().getTypes(), op->getResultTypes()));
-        callee.setPrivate();
-      }
+      func::FuncOp callee =
+          declare(kernels, name, op.getArgs().getTypes(), op->getResultTypes());
       b.setInsertionPoint(op);
       auto call = func::CallOp::create(b, op.getLoc(), callee, op.getArgs());
       op->replaceAllUsesWith(call.getResults());

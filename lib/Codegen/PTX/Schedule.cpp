@@ -4,6 +4,7 @@
 #include "pyjit/Codegen/PTX/Schedule.h"
 #include "Emitter.h"
 #include "mlir/IR/Builders.h"
+#include "pyjit/Codegen/RowsProduct.h"
 #include "pyjit/Codegen/Schedule.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -13,8 +14,8 @@ using namespace pyjit::codegen;
 
 namespace pyjit::ptx {
 
-static constexpr StringLiteral familyNames[] = {"flat", "row", "column",
-                                                "tile"};
+static constexpr StringLiteral familyNames[] = {"flat", "row", "column", "tile",
+                                                "product"};
 
 DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
   Builder b(context);
@@ -27,8 +28,9 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
   number("lanes", lanes);
   number("vectors", vectors);
   number("threads", threads);
-  if (family == Family::Row || family == Family::Column) {
+  if (family != Family::Flat && family != Family::Tile)
     number("group", group);
+  if (family == Family::Row || family == Family::Column) {
     entries.push_back(b.getNamedAttr("resident", b.getBoolAttr(resident)));
   }
   if (blocks != 0)
@@ -48,7 +50,7 @@ std::optional<Schedule> Schedule::fromAttr(DictionaryAttr attr,
       auto it = text ? llvm::find(familyNames, text.getValue())
                      : std::end(familyNames);
       if (it == std::end(familyNames)) {
-        reason = "a family is flat, row, column or tile";
+        reason = "a family is flat, row, column, tile or product";
         return std::nullopt;
       }
       schedule.family = static_cast<Family>(it - std::begin(familyNames));
@@ -95,6 +97,8 @@ void Schedule::print(raw_ostream &os) const {
   if (family == Family::Row || family == Family::Column)
     os << ", " << group << " share a row"
        << (resident ? ", in registers" : ", row walked again");
+  if (family == Family::Product)
+    os << ", " << 16 * group << " columns of a block";
   if (blocks != 0)
     os << ", " << blocks << " blocks per multiprocessor";
   os << '\n';
@@ -175,6 +179,18 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
             16);
     return (bytes != 0 && bytes <= 48 << 10) ||
            no("tiles of " + Twine(bytes) + " bytes");
+  }
+  case Family::Product: {
+    std::optional<RowsProduct> product = RowsProduct::find(*domain.graph);
+    if (!product)
+      return no("no product of few rows in half precision");
+    if (schedule.lanes != 8 || domain.vectorDim != int(product->sumDim))
+      return no("a product is read by eight elements along its sum");
+    int64_t bytes = schedule.threads / 32 *
+                    llvm::alignTo(product->rowCount, 8) *
+                    productPitch(schedule) * 4;
+    return bytes <= 48 << 10 ||
+           no("sums of " + Twine(bytes) + " bytes in shared memory");
   }
   case Family::Row:
   case Family::Column: {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-plan-matvecs=explain=true -verify-diagnostics | FileCheck %s
+// RUN: pyjit-opt %s --library-plan-matvecs=max-rows=16 | FileCheck %s --check-prefix=ROWS
 
 // CHECK-DAG: #[[ROW:.+]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>
 // CHECK-DAG: #[[TURNED:.+]] = affine_map<(d0, d1, d2, d3) -> (d2, d3)>
@@ -37,6 +38,19 @@ func.func @addmm(%x: tensor<1x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) 
 func.func @batch(%x: tensor<4x1x?xf32, #tssa.layout<[4, 1, s0], [s0, s0, 1]>>, %w: tensor<4x?x8xf32, #tssa.layout<[4, s0, 8], [s0 * 8, 8, 1]>>) -> tensor<4x1x8xf32> {
   %0 = tssa.aten "aten::bmm"(%x, %w) : (tensor<4x1x?xf32, #tssa.layout<[4, 1, s0], [s0, s0, 1]>>, tensor<4x?x8xf32, #tssa.layout<[4, s0, 8], [s0 * 8, 8, 1]>>) -> tensor<4x1x8xf32>
   return %0 : tensor<4x1x8xf32>
+}
+
+// Several rows are sums where tensor cores take them.
+// CHECK-LABEL: func.func @rows
+// ROWS-LABEL: func.func @rows
+// ROWS-SAME: %[[X:.*]]: tensor<2x4x64xf16>, %[[W:.*]]: tensor<48x64xf16>
+// ROWS: linalg.generic {{.*}}"parallel", "parallel", "parallel", "reduction"]} ins(%[[X]], %[[W]]
+// ROWS-NOT: tssa.aten "aten::linear"
+// ROWS: aten::to.dtype
+func.func @rows(%x: tensor<2x4x64xf16>, %w: tensor<48x64xf16>) -> tensor<2x4x48xf16> {
+  // expected-remark @below {{'aten::linear' stays a vendor call: several rows}}
+  %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<2x4x64xf16>, tensor<48x64xf16>) -> tensor<2x4x48xf16>
+  return %0 : tensor<2x4x48xf16>
 }
 
 // CHECK-LABEL: func.func @stay

@@ -26,19 +26,22 @@ enum class Family {
   Column,
   /// A copy whose source is contiguous along another dim than its result:
   /// square tiles pass through shared memory.
-  Tile
+  Tile,
+  /// A matmul of few rows in half precision (pyjit/Codegen/RowsProduct.h):
+  /// warps share the sum, tensor cores multiply.
+  Product
 };
 
 struct Schedule {
   Family family = Family::Flat;
   /// Elements of a vector: what one memory access of a thread covers.
   unsigned lanes = 1;
-  /// Vectors of one thread in flight.
+  /// Vectors of one thread in flight. Product: of each operand.
   unsigned vectors = 1;
   /// Threads of a block.
   unsigned threads = 256;
   /// Row: threads that share a row. Column: threads that share a column; the
-  /// rest stand side by side.
+  /// rest stand side by side. Product: a block has so many times 16 columns.
   unsigned group = 1;
   /// Row, Column: what a thread holds of its row is the whole of it, so that
   /// every value is loaded and computed once and stays in registers.
@@ -109,6 +112,12 @@ int64_t chooseParts(const Domain &domain, const Schedule &schedule,
 
 /// Shared memory in which the threads of a column schedule meet.
 int64_t columnBytes(const Schedule &schedule, const Domain &domain);
+
+/// Product: elements from one row of sums in shared memory to the next one. The
+/// four rows that a warp stores at once begin in banks of their own.
+inline int64_t productPitch(const Schedule &schedule) {
+  return 16 * int64_t(schedule.group) + 4;
+}
 
 /// Whether `schedule` can carry out `domain`.
 bool verifySchedule(const Schedule &schedule, const Domain &domain,

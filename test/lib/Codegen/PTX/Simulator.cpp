@@ -2,20 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Simulator.h"
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <ucontext.h>
 
 namespace pyjit::simulator {
 namespace {
 
-enum class State { Ready, Barrier, Exchange, Done };
+enum class State { Ready, Barrier, Exchange, Multiply, Done };
 
 struct Fiber {
   ucontext_t context;
   State state = State::Ready;
   int32_t value = 0, received = 0;
   int32_t distance = 0;
+  /// Of `mma.m16n8k16`: two halves each, and the sums.
+  int32_t left[4], right[2];
+  float sums[4];
+  bool bf16 = false;
 };
 
 constexpr size_t stackBytes = 256 << 10;
@@ -52,6 +58,20 @@ int32_t exchange(int32_t mask, int32_t value, int32_t distance, int32_t) {
   leave(State::Exchange);
   return self().received;
 }
+
+void multiply(int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t b0,
+              int32_t b1, float c0, float c1, float c2, float c3,
+              int32_t bf16) {
+  Fiber &fiber = self();
+  int32_t left[] = {a0, a1, a2, a3}, right[] = {b0, b1};
+  float sums[] = {c0, c1, c2, c3};
+  std::copy(left, left + 4, fiber.left);
+  std::copy(right, right + 2, fiber.right);
+  std::copy(sums, sums + 4, fiber.sums);
+  fiber.bf16 = bf16 != 0;
+  leave(State::Multiply);
+}
+float sumOf(int32_t number) { return self().sums[number]; }
 
 void access(int64_t address, int64_t aligned) {
   if (address % aligned == 0)
@@ -96,6 +116,62 @@ std::string exchangeInWarps(std::vector<Fiber> &fibers, bool &moved) {
   return {};
 }
 
+/// One of the two halves in a word.
+float halfOf(int32_t word, unsigned number, bool bf16) {
+  uint32_t bits = (uint32_t(word) >> (16 * number)) & 0xffff;
+  if (bf16) {
+    float value;
+    bits <<= 16;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float size = exponent == 31 ? (fraction ? NAN : INFINITY)
+               : exponent == 0
+                   ? std::ldexp(float(fraction), -24)
+                   : std::ldexp(float(fraction + 1024), int(exponent) - 25);
+  return bits >> 15 ? -size : size;
+}
+
+/// D = A B + C of 16 x 16 by 16 x 8, whose elements lie in the warp's threads
+/// as PTX ISA says ("Matrix fragments for mma.m16n8k16").
+void multiplyInWarp(Fiber *warp) {
+  bool bf16 = warp->bf16;
+  auto left = [&](unsigned row, unsigned k) {
+    Fiber &fiber = warp[row % 8 * 4 + k % 8 / 2];
+    return halfOf(fiber.left[row / 8 + k / 8 * 2], k % 2, bf16);
+  };
+  auto right = [&](unsigned k, unsigned column) {
+    Fiber &fiber = warp[column * 4 + k % 8 / 2];
+    return halfOf(fiber.right[k / 8], k % 2, bf16);
+  };
+  for (unsigned row = 0; row < 16; ++row)
+    for (unsigned column = 0; column < 8; ++column) {
+      float &sum =
+          warp[row % 8 * 4 + column / 2].sums[row / 8 * 2 + column % 2];
+      for (unsigned k = 0; k < 16; ++k)
+        sum += left(row, k) * right(k, column);
+    }
+}
+
+/// Lets every warp go on whose threads all stand at the same multiplication.
+std::string multiplyInWarps(std::vector<Fiber> &fibers, bool &moved) {
+  for (size_t first = 0; first < fibers.size(); first += warpSize) {
+    unsigned waiting = 0;
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      waiting += fibers[first + lane].state == State::Multiply;
+    if (waiting == 0)
+      continue;
+    if (waiting != warpSize)
+      return "a multiplication that a part of a warp takes part in";
+    multiplyInWarp(&fibers[first]);
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      fibers[first + lane].state = State::Ready;
+    moved = true;
+  }
+  return {};
+}
+
 std::string runBlock(Block &block) {
   for (size_t t = 0; t < block.fibers.size(); ++t) {
     Fiber &fiber = block.fibers[t];
@@ -117,6 +193,8 @@ std::string runBlock(Block &block) {
         moved = true;
       }
     std::string error = exchangeInWarps(block.fibers, moved);
+    if (error.empty())
+      error = multiplyInWarps(block.fibers, moved);
     if (!error.empty())
       return error;
     if (moved)
@@ -142,6 +220,8 @@ std::vector<std::pair<const char *, void *>> symbols() {
           {"pyjit_sim_block", reinterpret_cast<void *>(blockNumber)},
           {"pyjit_sim_barrier", reinterpret_cast<void *>(barrier)},
           {"pyjit_sim_exchange", reinterpret_cast<void *>(exchange)},
+          {"pyjit_sim_multiply", reinterpret_cast<void *>(multiply)},
+          {"pyjit_sim_sum", reinterpret_cast<void *>(sumOf)},
           {"pyjit_sim_access", reinterpret_cast<void *>(access)},
           {"pyjit_sim_power2", reinterpret_cast<void *>(power2)}};
 }

@@ -23,8 +23,10 @@
 #include "mlir/Pass/PassManager.h"
 #include "pyjit/Codegen/PTX/Compile.h"
 #include "pyjit/Codegen/PTX/Passes.h"
+#include "pyjit/Codegen/RowsProduct.h"
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Fusion/Passes.h"
+#include "pyjit/Library/Passes.h"
 #include <string>
 
 using namespace mlir;
@@ -120,8 +122,13 @@ static bool lower(MLIRContext &context, const char *text, const char *schedule,
   PassManager pm(&context);
   if (llvm::none_of(module->getOps<func::FuncOp>(), [](func::FuncOp function) {
         return function->hasAttr("pyjit.kernel");
-      }))
+      })) {
+    pyjit::library::PlanMatvecsPassOptions matvecs;
+    matvecs.maxRows = pyjit::codegen::RowsProduct::kMostRows;
+    pm.addNestedPass<func::FuncOp>(
+        pyjit::library::createPlanMatvecsPass(matvecs));
     pyjit::fusion::buildFusionPipeline(pm, pyjit::fusion::FusionOptions());
+  }
   if (failed(pm.run(*module)))
     return false;
   pm.clear();
