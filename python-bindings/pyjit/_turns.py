@@ -13,8 +13,10 @@ _ON_DEVICE = 512
 """Calls on a device before a specialization is compared: the way to launch is chosen first."""
 _WITH_BREAKS = 1
 """Likewise of one that ends at a graph break: eager's side, where modules run compiled, may need no more recordings."""
-_LATER = 64
+_LATER = 16
 """Calls until a specialization is looked at whose turn it is not."""
+_RARE = 2
+"""Of so many calls, timed ones of the specialization that is compared, that it makes way for the one that waits."""
 
 
 class Turns:
@@ -32,8 +34,10 @@ class Turns:
     def clear(self) -> None:
         self.comparisons: dict[Any, Comparison] = {}
         self.given_up: dict[Any, str] = {}
-        # Calls that eager answered to be timed.
-        self.timed_in_eager = 0
+        # Calls that were timed, those among them that eager answered; how many they were when a specialization was
+        # last told to wait.
+        self.timed = self.timed_in_eager = 0
+        self._waiting: dict[Any, int] = {}
 
     def begin(self, specialization: Any, has_breaks: bool = False) -> None:
         """A new specialization answers calls from now on."""
@@ -50,13 +54,23 @@ class Turns:
         """It is time to compare ``specialization`` with eager."""
         if specialization in self.given_up:
             return
-        if self.compiled.compared is not None:
+        if self.compiled.compared is not None and not self._makes_way(specialization):
             specialization.look_after(_LATER)
             return
         comparison = self.comparisons.setdefault(specialization, Comparison())
         comparison.begin()
         specialization.answer_again()
         self.compiled.compare(specialization, comparison.eager_next)
+
+    def _makes_way(self, specialization: Any) -> bool:
+        """Whether the specialization that is compared is asked so seldom that another one, which has answered _LATER
+        calls since it was last told to wait, would wait for its sake: the step of a generation for its prompt."""
+        since = self._waiting.get(specialization)
+        self._waiting[specialization] = self.timed
+        if since is None or self.timed - since >= _RARE:
+            return False
+        self.compiled.compared.look_after(_LATER)
+        return True
 
     def recorded(self, specialization: Any, seconds: float, step: float | None) -> None:
         """A call took so long, in which something was recorded: it counts where eager's side has modules that run
@@ -77,6 +91,7 @@ class Turns:
         comparison = self.comparisons[specialization]
         if step is not None:
             comparison.add_step(step)
+        self.timed += seconds is not None
         self.timed_in_eager += seconds is not None and comparison.eager_next
         add = comparison.add_recording if recorded else comparison.add
         if seconds is not None and not add(seconds):

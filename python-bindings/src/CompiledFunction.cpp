@@ -214,7 +214,8 @@ PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   using namespace std::chrono;
   PyObject *callable = reinterpret_cast<PyObject *>(self);
   Py_ssize_t nargs = countArguments(nargsf, kwnames);
-  uint64_t signature = signatureOf(args, nargs, modesNow());
+  uint64_t modes = modesNow();
+  uint64_t signature = signatureOf(args, nargs, modes, Sizes::Octaves);
   Reference holder = Reference::borrow(self->compared);
   Specialization &specialization = specializationOf(holder.get());
   int64_t before = std::exchange(self->timedBefore, 0);
@@ -226,7 +227,11 @@ PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   if (timing || capture::isCapturing() || !fits ||
       !specialization.accepts(args, nargs, kwnames) || !specialization.settle())
     return answerWhole(callable, args, nargsf, kwnames);
+  uint64_t exact = signatureOf(args, nargs, modes);
+  if (self->comparedSignature && self->comparedExact != exact)
+    exact = 0;
   self->comparedSignature = signature;
+  self->comparedExact = exact;
   bool eager = self->eagerNext;
   uint64_t hits = specialization.hits, asked = timesAsked;
   bool mayGoBack = at::GradMode::is_enabled();

@@ -36,10 +36,10 @@ struct CompiledFunction {
   /// before the engine is asked; the modes that the latest such call began in.
   uint64_t quiet, quietModes, missModes;
   /// The specialization that is compared with eager, or null; who answers the
-  /// next of the calls compared; the signature that they have (0: the next
-  /// call's).
+  /// next of the calls compared; the signature by octaves that they have (0:
+  /// the next call's), and the exact one (0: they have several).
   PyObject *compared;
-  uint64_t comparedSignature;
+  uint64_t comparedSignature, comparedExact;
   uint32_t patience; ///< calls until the comparison ends without a result
   bool eagerNext;
   /// When the call in front of this one began (a steady clock's nanoseconds),

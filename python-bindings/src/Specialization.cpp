@@ -273,7 +273,8 @@ bool Specialization::settle() {
 
 bool Specialization::isEagers(PyObject *const *args, Py_ssize_t nargs) const {
   return eager &&
-         (!eagerFor || *eagerFor == signatureOf(args, nargs, modesNow()));
+         (!eagerFor ||
+          *eagerFor == signatureOf(args, nargs, modesNow(), Sizes::Octaves));
 }
 
 bool Specialization::noteMistake() {

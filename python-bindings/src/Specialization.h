@@ -63,7 +63,7 @@ public:
   bool accepts(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
   /// From now on eager answers the calls that the guards accept: those whose
-  /// arguments have this signature (`signatureOf`), or all.
+  /// arguments have this signature (`signatureOf`, by octaves), or all.
   void leaveToEager(std::optional<uint64_t> signature) {
     eager = true;
     eagerFor = signature;

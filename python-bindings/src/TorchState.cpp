@@ -16,6 +16,8 @@
 #include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cmath>
+
 namespace pyjit::python {
 
 /// -1 without CUDA.
@@ -110,7 +112,8 @@ uint64_t modesNow() {
   return mix(mix(modes, keys.excluded), keys.forwardMode);
 }
 
-uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes) {
+uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes,
+                     Sizes sizes) {
   uint64_t signature = mix(modes, nargs);
   for (Py_ssize_t i = 0; i < nargs; ++i) {
     if (!THPVariable_Check(args[i])) {
@@ -129,8 +132,11 @@ uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes) {
     if (tensor.key_set().has(c10::DispatchKey::Python) || tensor.is_nested() ||
         tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
       continue;
-    for (int64_t size : tensor.sizes())
+    for (int64_t size : tensor.sizes()) {
+      if (sizes == Sizes::Octaves && size >= 4)
+        size = 4 + std::ilogb(double(size));
       signature = mix(signature, size);
+    }
   }
   return signature | 1;
 }

@@ -31,10 +31,13 @@ struct DispatchState {
 /// Grad mode and the dispatcher's state as one word: a call that runs in eager
 /// without a look at any guard is expected to run under the same.
 uint64_t modesNow();
+enum class Sizes { Exact, Octaves };
 /// Those modes, the number and types of the arguments, and the sizes of tensors
 /// among them; never 0. What was measured of one call holds for calls of the
-/// same signature.
-uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes);
+/// same signature; by octaves, sizes of four and more between two powers of two
+/// are alike: a cache that grows gives each call other ones.
+uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes,
+                     Sizes sizes = Sizes::Exact);
 
 } // namespace pyjit::python
 

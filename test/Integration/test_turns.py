@@ -14,6 +14,7 @@ import pyjit._comparison
 import pytest
 import torch
 from Integration.harness import in_threads, values
+from pyjit._turns import _LATER
 
 pytestmark = [
     pytest.mark.alone,
@@ -296,7 +297,7 @@ def test_call_with_graph_breaks_is_compared_as_a_whole(faulty: Faulty) -> None:
 
 
 def test_other_sizes_are_another_matter(faulty: Faulty) -> None:
-    """What was measured at one size is kept to calls of that size."""
+    """What was measured of the specialization for one size says nothing of the one for others."""
     faulty.slow_graph = 1e-3
     f = comparing(faulty)
     for _ in range(LOOK):
@@ -305,10 +306,40 @@ def test_other_sizes_are_another_matter(faulty: Faulty) -> None:
     for n in (9, 10, 11, 12):
         call(f, values(n))
     before = pyjit.stats(f)["hits"]
-    call(f, values(13))
+    call(f, values(16))  # the others' octave is being compared
     assert pyjit.stats(f)["hits"] == before + 1
     call(f, values(8))
     assert pyjit.stats(f)["hits"] == before + 1
+
+
+def test_sizes_that_grow_are_compared(faulty: Faulty) -> None:
+    """No call has the sizes of another one; what was measured holds for those of the same octave."""
+    f = comparing(faulty)
+    for n in range(9, 12):
+        f(values(n))
+    faulty.slow_graph = 1e-3
+    for n in range(64, 64 + 2 * LOOK):
+        f(values(n))
+    assert answers(f) == ["eager"], pyjit.stats(f)
+    before = pyjit.stats(f)["hits"]
+    call(f, values(127))
+    assert pyjit.stats(f)["hits"] == before
+    call(f, values(128))
+    assert pyjit.stats(f)["hits"] == before + 1
+
+
+def test_the_one_that_is_asked_most_waits_for_no_other(faulty: Faulty) -> None:
+    """As the step of a generation would for its prompt."""
+    f = comparing(faulty)
+    for _ in range(pyjit._comparison.FIRST_LOOK + 1):
+        f(values(8))  # and now it is compared
+    f(values(8), False)
+    for _ in range(pyjit._comparison.FIRST_LOOK + 2 * _LATER + LOOK):
+        f(values(8), False)
+    assert len(answers(f)) == 1, pyjit.stats(f)
+    for _ in range(_LATER + LOOK):
+        f(values(8))
+    assert len(answers(f)) == 2, "it has its turn later"
 
 
 def test_grad_mode_is_another_matter(faulty: Faulty) -> None:
