@@ -175,18 +175,28 @@ class Branches:
         """Branches that runs have left so twice, this one, which recorded ``new``, among them: calls take one way there,
         and what follows could not be joined with what is in front (it was recorded behind other values than that
         leaves, say)."""
-        root = self.root
         recorded = {segment.serial for _, segment in new}
         left = {
             segment.site
-            for engine in root.engines()
-            for segment in engine.call_segments
+            for segment in self._segments_left_one_way()
             if not segment.includes.isdisjoint(recorded)
-            and segment.site not in root.graph_break_points
-            and self._leaves_one_way(segment)
         }
         self._left_one_way.update(left)
         return {site for site in left if self._left_one_way[site] >= 2}
+
+    def settled_one_way(self) -> set[tuple[Any, int]]:
+        """Branches that specializations leave so, where no recording comes any more that would count them."""
+        return {segment.site for segment in self._segments_left_one_way()}
+
+    def _segments_left_one_way(self) -> list[CallSegment]:
+        root = self.root
+        return [
+            segment
+            for engine in root.engines()
+            for segment in engine.call_segments
+            if segment.site not in root.graph_break_points
+            and self._leaves_one_way(segment)
+        ]
 
     def left_again(self, path: tuple[Any, ...]) -> set[tuple[Any, int]]:
         """Branches that stayed graph breaks though one recorded run after the other goes the same ways past all of

@@ -35,7 +35,12 @@ from pyjit._modules import CompiledModules
 from pyjit._planner import Planner
 from pyjit._progress import progress
 from pyjit._reasons import Reason, stack_of
-from pyjit._recorded_run import BRANCH_ON_DATA, MAX_GRAPH_BREAKS, RecordedRun
+from pyjit._recorded_run import (
+    BRANCH_ON_DATA,
+    MAX_GRAPH_BREAKS,
+    RecordedRun,
+    go_through,
+)
 from pyjit._settings import Settings
 from pyjit._statistics import log
 from pyjit._turns import Turns
@@ -520,13 +525,26 @@ class Engine:
         self, specialization: Any, seconds: float | None, step: float | None = None
     ) -> None:
         """A call of it, or of eager, was timed: called by the compiled function."""
-        self.turns.compared(specialization, seconds, step)
+        if self.turns.compared(specialization, seconds, step):
+            self._settle_branches()
 
     def _recorded(
         self, specialization: Any, seconds: float, step: float | None
     ) -> None:
         """As ``_compared``, of a call in which an engine was asked."""
-        self.turns.recorded(specialization, seconds, step)
+        if self.turns.recorded(specialization, seconds, step):
+            self._settle_branches()
+
+    def _settle_branches(self) -> None:
+        """Enough calls were answered to be compared. Where they end at branches that all of them take one way, and that
+        could not be joined with what follows, the next recording goes on through these."""
+        if self.settings.fullgraph or not _capture_lock.acquire(blocking=False):
+            return
+        try:
+            if sites := self.branches.settled_one_way():
+                go_through(self, sites)
+        finally:
+            _capture_lock.release()
 
     def _raised(self, specialization: Any) -> None:
         """Its launch has raised several times where eager did not: called by the compiled function."""

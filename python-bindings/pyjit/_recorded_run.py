@@ -28,6 +28,20 @@ _MAX_ONE_WAY = FREE_MADE
 _MAX_FEW_WAYS = 8
 
 
+def go_through(root: Engine, sites: set[tuple[Any, int]]) -> None:
+    """From now on, recordings go on through these branches, each as one that calls take one way. Where
+    they do so again and again, they take both, and a graph break asks what each call takes."""
+    root._gone_through = sites
+    if sites:
+        root._forget_segments(sites)
+    for site in sites:
+        root.one_way[site] += 1
+        point = root.graph_break_points.setdefault(site, _ONE_WAY)
+        few = point.kind == ReasonKind.FEW_WAYS
+        if root.one_way[site] > (_MAX_FEW_WAYS if few else _MAX_ONE_WAY):
+            root.graph_break_points[site] = BRANCH_ON_DATA
+
+
 class RecordedRun:
     """One monitored call of ``engine``'s function, whose keyword arguments had these names.
 
@@ -60,7 +74,7 @@ class RecordedRun:
             sites := root.branches.left_one_way(new)
             | root.branches.left_again(tuple(root._path))
         ):
-            self._go_through(sites)
+            go_through(root, sites)
         root.leave_context()
         if whole and root.graph_break_sites:
             # Of a branch or a loop on data that cannot be in one graph.
@@ -93,21 +107,7 @@ class RecordedRun:
                     self.root.graph_break_points.setdefault((code, offset), _FEW_WAYS)
             else:
                 self.root.graph_break_points[code, offset] = why
-        self._go_through(one_way)
-
-    def _go_through(self, sites: set[tuple[Any, int]]) -> None:
-        """From now on, recordings go on through these branches, each as one that calls take one way. Where
-        they do so again and again, they take both, and a graph break asks what each call takes."""
-        root = self.root
-        root._gone_through = sites
-        if sites:
-            root._forget_segments(sites)
-        for site in sites:
-            root.one_way[site] += 1
-            point = root.graph_break_points.setdefault(site, _ONE_WAY)
-            few = point.kind == ReasonKind.FEW_WAYS
-            if root.one_way[site] > (_MAX_FEW_WAYS if few else _MAX_ONE_WAY):
-                root.graph_break_points[site] = BRANCH_ON_DATA
+        go_through(self.root, one_way)
 
     def _take_segments(self) -> tuple[bool, list[tuple[Engine, CallSegment]]]:
         """Makes specializations of the segments that end a call. Whether the function itself is among what was

@@ -72,12 +72,13 @@ class Turns:
         self.compiled.compared.look_after(_LATER)
         return True
 
-    def recorded(self, specialization: Any, seconds: float, step: float | None) -> None:
+    def recorded(self, specialization: Any, seconds: float, step: float | None) -> bool:
         """A call took so long, in which something was recorded: it counts where eager's side has modules that run
         compiled, for those are recorded less often than what has graph breaks around them."""
         modules = self.compiled.modules
-        if modules is not None and modules.compiled:
-            self.compared(specialization, seconds, step, recorded=True)
+        if modules is None or not modules.compiled:
+            return False
+        return self.compared(specialization, seconds, step, recorded=True)
 
     def compared(
         self,
@@ -85,9 +86,9 @@ class Turns:
         seconds: float | None,
         step: float | None,
         recorded: bool = False,
-    ) -> None:
+    ) -> bool:
         """A call took so long; None: no further call could be timed. ``step``: how long it was from the call in front
-        of it, if that was timed and a backward may have followed it."""
+        of it, if that was timed and a backward may have followed it. Whether it is decided now who answers."""
         comparison = self.comparisons[specialization]
         if step is not None:
             comparison.add_step(step)
@@ -96,7 +97,7 @@ class Turns:
         add = comparison.add_recording if recorded else comparison.add
         if seconds is not None and not add(seconds):
             self.compiled.compare(specialization, comparison.eager_next)
-            return
+            return False
         distance = comparison.distance()
         if seconds is not None and comparison.prefers_eager:
             # Where other specializations answer, the guards have to say whose call it is.
@@ -108,6 +109,7 @@ class Turns:
                 distance = 1
         self.compiled.compare()
         specialization.look_after(distance)
+        return seconds is not None
 
     def give_up(self, specialization: Any, why: str) -> None:
         """Eager answers the specialization's calls for good."""
