@@ -15,9 +15,10 @@ Time is counted for each *reason* apart: what may change what comes of a run (gr
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 
 BUDGET = 0.03
 """What runs in vain may take, as a share of the eager calls' time."""
@@ -26,6 +27,11 @@ _FREE = 2
 FREE_MADE = 24
 """Runs that made specializations before any has to be paid for. A decoder with a window needs some twenty: prompts
 and steps, with the window full or not, for one sequence or a batch, with padding or without."""
+FREE_UNUSED = 11
+"""Likewise where these answer next to nothing: each call is another one (flags drawn at random, say). Batches with
+and without padding, generated from, are many kinds of calls at first, too."""
+_LITTLE = 1 / 3
+"""Calls that each specialization has answered on average, below which they answer next to nothing."""
 FREE_SECONDS = 10.0
 """Likewise in time: about what the first call of ``torch.compile`` takes."""
 FEW_MADE = 2
@@ -37,6 +43,29 @@ _MOST_UNSEEN = 64
 _UNSEEN_SECONDS = 2e-3
 """or how much time, if that is more: timing costs as much as a short call takes."""
 _MOST_REASONS = 16
+
+
+class Clock:
+    """Seconds, without those of recordings that have ended: eager's answer to a call may contain some, of modules
+    that it calls, and pays for no further one with them."""
+
+    def __init__(self) -> None:
+        self._recordings = 0.0
+
+    def __call__(self) -> float:
+        return time.perf_counter() - self._recordings
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """What happens meanwhile counts for as long as it lasts."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._recordings += time.perf_counter() - start
+
+
+CLOCK = Clock()
 
 
 class _Account:
@@ -62,7 +91,7 @@ class Backoff:
 
     def __init__(
         self,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = CLOCK,
         free: float = FREE_MADE,
         free_seconds: float = FREE_SECONDS,
     ) -> None:
@@ -106,8 +135,11 @@ class Backoff:
             spent = max(self.clock() - start, 0.0)
             account.wait = spent / BUDGET * 2.0 ** min(doublings, 1000)
 
-    def came_to_something(self, reason: Hashable, start: float) -> None:
-        """A run that began at ``start`` made a specialization: what was in vain is forgotten."""
+    def came_to_something(
+        self, reason: Hashable, start: float, hits: float = math.inf
+    ) -> None:
+        """A run that began at ``start`` made a specialization: what was in vain is forgotten. ``hits``: how many calls
+        specializations have answered."""
         account = self._account(reason)
         account.in_vain = account.unseen = 0
         account.shortest = math.inf
@@ -116,10 +148,10 @@ class Backoff:
             account.made += 1
             account.spent += taken
             account.made_since = start
-        over = account.made > self.free or (
-            account.spent > self.free_seconds and self.free < math.inf
-        )
-        account.wait = taken if over else 0.0
+        unused = account.made > FREE_UNUSED and hits < _LITTLE * account.made
+        over = unused or account.spent > self.free_seconds
+        over &= self.free < math.inf
+        account.wait = taken if over or account.made > self.free else 0.0
 
     def give_up(self, reason: Hashable) -> None:
         """No run for this reason any more."""

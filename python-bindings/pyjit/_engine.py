@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pyjit import _C
-from pyjit._backoff import Backoff
+from pyjit._backoff import CLOCK, Backoff
 from pyjit._branches import Branches
 from pyjit._building import build
 from pyjit._C import ReasonKind
@@ -191,19 +191,24 @@ class Engine:
             )
             return compiled.call_eager(args, kwargs)
         try:
-            with self._own_errors():
-                self._learn_from_miss(args, kwargs)
-            self._keep_for_dumps(args, kwargs)
-            run = self._capture_segments(args, kwargs)
-            with self._own_errors():
-                RecordedRun(self, run, tuple(kwargs)).take()
-            return run.result
+            with CLOCK.recording():
+                return self._record(args, kwargs)
         finally:
             for engine in self.root.engines():
                 engine._dumped = None
             # To compile gives the interpreter's lock away: another thread that recorded meanwhile would merge its
             # segments with the same ones.
             _capture_lock.release()
+
+    def _record(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Answers a call by a monitored run, and makes of it what it can."""
+        with self._own_errors():
+            self._learn_from_miss(args, kwargs)
+        self._keep_for_dumps(args, kwargs)
+        run = self._capture_segments(args, kwargs)
+        with self._own_errors():
+            RecordedRun(self, run, tuple(kwargs)).take()
+        return run.result
 
     @contextlib.contextmanager
     def _own_errors(self) -> Iterator[None]:
@@ -472,7 +477,8 @@ class Engine:
         specialization.set_end(end, call_segment.grad_mode, call_segment.dispatch_state)
         for stage, seconds in specialization.stages():
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
-        self._backoff.came_to_something(self._observed_modes, self.root._observed_since)
+        since = self.root._observed_since
+        self._backoff.came_to_something(self._observed_modes, since, self.compiled.hits)
         self.compiled.add_specialization(specialization)
         self.turns.begin(specialization, end is not None)
         self.numbers.made(specialization, set(call_segment.lifted))

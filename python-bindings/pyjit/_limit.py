@@ -58,6 +58,8 @@ class SpecializationLimit:
         if self._waits:
             return
         self._waits = True
+        if modules := self._engine.modules:
+            modules.few = True
         self._note_many(
             f"{len(self._engine.compiled.specializations)} specializations are made, and calls meet none of them; "
             "a further one waits until such calls have taken in eager what one takes to make",

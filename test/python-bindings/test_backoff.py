@@ -4,13 +4,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 
 import pytest
-from pyjit._backoff import _FREE, BUDGET, FREE_MADE, FREE_SECONDS, Backoff
+from pyjit._backoff import (
+    _FREE,
+    BUDGET,
+    FREE_MADE,
+    FREE_SECONDS,
+    FREE_UNUSED,
+    Backoff,
+    Clock,
+)
 
 
-class Clock:
+class Hand:
+    """A clock that the test sets."""
+
     now = 0.0
 
     def __call__(self) -> float:
@@ -18,16 +29,23 @@ class Clock:
 
 
 class Function:
-    """Calls of a function whose monitored runs come to nothing, or each to a specialization (``makes``)."""
+    """Calls of a function whose monitored runs come to nothing, or each to a specialization (``makes``), which answer
+    ``hits`` calls in all."""
 
     def __init__(
-        self, eager: float, monitored: float, own: float = 0.0, makes: bool = False
+        self,
+        eager: float,
+        monitored: float,
+        own: float = 0.0,
+        makes: bool = False,
+        hits: float = math.inf,
     ) -> None:
-        self.clock = Clock()
+        self.clock = Hand()
         self.backoff = Backoff(self.clock)
         self.eager, self.monitored = eager, monitored
         self.own = own  # of each call that comes by the policy
         self.makes = makes
+        self.hits = hits
         self.runs: list[int] = []
         self.unseen = 0
         self.calls = 0
@@ -45,7 +63,7 @@ class Function:
             self.runs.append(self.calls)
             self.clock.now += self.monitored
             if self.makes:
-                self.backoff.came_to_something(reason, start)
+                self.backoff.came_to_something(reason, start, self.hits)
             else:
                 self.backoff.observed_in_vain(reason, start)
             return
@@ -136,6 +154,29 @@ def test_ever_more_specializations_are_paid_for(ratio: float) -> None:
     assert paid <= f.calls * f.eager
     # Nor is more left undone than that.
     assert paid + f.monitored >= 0.2 * f.calls * f.eager or len(f.runs) < FREE_MADE + 3
+
+
+def test_specializations_that_answer_nothing_are_paid_for_sooner() -> None:
+    """As where each call has flags of its own, drawn at random."""
+    f = Function(1e-3, 0.1, makes=True, hits=0)
+    for _ in range(FREE_UNUSED + 300):
+        f.call()
+    assert f.runs[: FREE_UNUSED + 1] == list(range(1, FREE_UNUSED + 2))
+    assert 2 <= len(f.runs) - FREE_UNUSED <= 4, "each further one for 100 calls"
+    useful = Function(1e-3, 0.1, makes=True, hits=100)
+    for _ in range(FREE_MADE):
+        useful.call()
+    assert len(useful.runs) == FREE_MADE
+
+
+def test_recordings_in_eager_parts_pay_for_none() -> None:
+    clock = Clock()
+    start = clock()
+    with clock.recording():
+        inside = clock()
+        while clock() - inside < 0.02:
+            pass  # what is being recorded counts for itself
+    assert clock() - start < 0.01
 
 
 def test_specializations_that_answer_calls_are_worth_more() -> None:
