@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from Integration.harness import values
-from pyjit._backoff import FREE_MADE
+from pyjit._backoff import FREE_UNUSED
 from torch import nn
 
 pyjit = pytest.importorskip("pyjit", exc_type=ImportError)
@@ -275,7 +275,7 @@ def test_statistics() -> None:
 
 def test_specializations_are_limited_and_right() -> None:
     # A text each: no number to lift.
-    for limit, least, most in ({"recompile_limit": 12}, 12, 12), ({}, FREE_MADE, 32):
+    for limit, least, most in ({"recompile_limit": 12}, 12, 12), ({}, FREE_UNUSED, 32):
         f = pyjit.compile(lambda x, n: x * int(n), options=limit)
         for _ in range(2):
             for n in range(80):
