@@ -92,26 +92,37 @@ void start() {
   leave(State::Done);
 }
 
-/// Lets every warp go on whose threads all stand at the same exchange.
-std::string exchangeInWarps(std::vector<Fiber> &fibers, bool &moved) {
+/// Carries out `act` for each warp whose threads all stand at `state`, and lets
+/// them go on. An error where only some do, or what `act` says.
+template <typename F>
+std::string inWarps(std::vector<Fiber> &fibers, State state, const char *what,
+                    bool &moved, F act) {
   for (size_t first = 0; first < fibers.size(); first += warpSize) {
+    Fiber *warp = &fibers[first];
     unsigned waiting = 0;
     for (unsigned lane = 0; lane < warpSize; ++lane)
-      waiting += fibers[first + lane].state == State::Exchange;
+      waiting += warp[lane].state == state;
     if (waiting == 0)
       continue;
     if (waiting != warpSize)
-      return "an exchange that a part of a warp takes part in";
-    int32_t distance = fibers[first].distance;
-    for (unsigned lane = 0; lane < warpSize; ++lane) {
-      Fiber &fiber = fibers[first + lane];
-      if (fiber.distance != distance || distance <= 0 ||
-          distance >= int32_t(warpSize))
-        return "threads of a warp at different exchanges";
-      fiber.received = fibers[first + (lane ^ distance)].value;
-      fiber.state = State::Ready;
-    }
+      return std::string(what) + " that a part of a warp takes part in";
+    std::string error = act(warp);
+    if (!error.empty())
+      return error;
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      warp[lane].state = State::Ready;
     moved = true;
+  }
+  return {};
+}
+
+std::string exchangeInWarp(Fiber *warp) {
+  int32_t distance = warp->distance;
+  for (unsigned lane = 0; lane < warpSize; ++lane) {
+    if (warp[lane].distance != distance || distance <= 0 ||
+        distance >= int32_t(warpSize))
+      return "threads of a warp at different exchanges";
+    warp[lane].received = warp[lane ^ distance].value;
   }
   return {};
 }
@@ -135,7 +146,7 @@ float halfOf(int32_t word, unsigned number, bool bf16) {
 
 /// D = A B + C of 16 x 16 by 16 x 8, whose elements lie in the warp's threads
 /// as PTX ISA says ("Matrix fragments for mma.m16n8k16").
-void multiplyInWarp(Fiber *warp) {
+std::string multiplyInWarp(Fiber *warp) {
   bool bf16 = warp->bf16;
   auto left = [&](unsigned row, unsigned k) {
     Fiber &fiber = warp[row % 8 * 4 + k % 8 / 2];
@@ -152,23 +163,6 @@ void multiplyInWarp(Fiber *warp) {
       for (unsigned k = 0; k < 16; ++k)
         sum += left(row, k) * right(k, column);
     }
-}
-
-/// Lets every warp go on whose threads all stand at the same multiplication.
-std::string multiplyInWarps(std::vector<Fiber> &fibers, bool &moved) {
-  for (size_t first = 0; first < fibers.size(); first += warpSize) {
-    unsigned waiting = 0;
-    for (unsigned lane = 0; lane < warpSize; ++lane)
-      waiting += fibers[first + lane].state == State::Multiply;
-    if (waiting == 0)
-      continue;
-    if (waiting != warpSize)
-      return "a multiplication that a part of a warp takes part in";
-    multiplyInWarp(&fibers[first]);
-    for (unsigned lane = 0; lane < warpSize; ++lane)
-      fibers[first + lane].state = State::Ready;
-    moved = true;
-  }
   return {};
 }
 
@@ -192,9 +186,11 @@ std::string runBlock(Block &block) {
           return block.error;
         moved = true;
       }
-    std::string error = exchangeInWarps(block.fibers, moved);
+    std::string error = inWarps(block.fibers, State::Exchange, "an exchange",
+                                moved, exchangeInWarp);
     if (error.empty())
-      error = multiplyInWarps(block.fibers, moved);
+      error = inWarps(block.fibers, State::Multiply, "a multiplication", moved,
+                      multiplyInWarp);
     if (!error.empty())
       return error;
     if (moved)
