@@ -62,9 +62,10 @@ std::optional<Matvec> matchOperands(tssa::AtenOp op) {
   return std::nullopt;
 }
 
-/// Where several rows are left to the vendor: a block of ours reads some 40
-/// GB/s (of sixteen lines of a weight, 30 us for so long ones), 64 blocks 2.5
-/// TB/s.
+/// Where several rows are left to the vendor, which splits long sums: a block
+/// of ours has sixteen columns, so that few of them leave most of the device
+/// idle. By estimate (bytes in flight of a block by the memory's latency), not
+/// swept.
 constexpr int64_t kLongSum = 4096, kFewColumns = 1024;
 
 struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
@@ -85,7 +86,6 @@ struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
     if (!tssa::getSymbolicStrides(typeOf(call.input)).back().is(1) ||
         !tssa::getSymbolicStrides(typeOf(call.weight))[call.turned].is(1))
       return "several rows that do not lie along the sum";
-    // A block has sixteen columns: of few blocks the vendor splits the sum.
     if (in.constant() > kLongSum &&
         (!columns.isConstant() || columns.constant() < kFewColumns))
       return "several rows of long sums for few columns";

@@ -149,9 +149,8 @@ class Backoff:
             account.spent += taken
             account.made_since = start
         unused = account.made > FREE_UNUSED and hits < _LITTLE * account.made
-        over = unused or account.spent > self.free_seconds
-        over &= self.free < math.inf
-        account.wait = taken if over or account.made > self.free else 0.0
+        over = unused or account.made > self.free or account.spent > self.free_seconds
+        account.wait = taken if over and self.free < math.inf else 0.0
 
     def give_up(self, reason: Hashable) -> None:
         """No run for this reason any more."""

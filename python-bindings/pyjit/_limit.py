@@ -58,8 +58,6 @@ class SpecializationLimit:
         if self._waits:
             return
         self._waits = True
-        if modules := self._engine.modules:
-            modules.few = True
         self._note_many(
             f"{len(self._engine.compiled.specializations)} specializations are made, and calls meet none of them; "
             "a further one waits until such calls have taken in eager what one takes to make",
@@ -73,8 +71,6 @@ class SpecializationLimit:
             return False
         self._reached = True
         engine = self._engine
-        if engine.modules:
-            engine.modules.few = True
         self._note_many(
             f"the limit of {engine.settings.recompile_limit} specializations is reached (option recompile_limit); "
             "calls that meet none of them run in eager",
@@ -87,8 +83,11 @@ class SpecializationLimit:
     def _note_many(
         self, text: str, args: tuple, kwargs: dict[str, Any], lasting: bool = False
     ) -> None:
-        """A call meets none of many specializations; what differs most often is said, too."""
+        """A call meets none of many specializations: what differs most often is said, too, and modules that eager's
+        answers call have few for free, for what varies there varies in them."""
         engine = self._engine
+        if engine.modules:
+            engine.modules.few = True
         engine.misses.add(engine, args, kwargs)
         if differs := engine.misses.most_frequent():
             text += f"; what differs most often: {differs}"

@@ -16,7 +16,7 @@ _WITH_BREAKS = 1
 _LATER = 16
 """Calls until a specialization is looked at whose turn it is not."""
 _RARE = 2
-"""Of so many calls, timed ones of the specialization that is compared, that it makes way for the one that waits."""
+"""Where fewer calls than that were timed in the meantime, the specialization that is compared makes way for it."""
 
 
 class Turns:

@@ -282,10 +282,10 @@ static Schedule chooseProduct(const Domain &domain, const RowsProduct &product,
                               const Machine &machine) {
   Schedule schedule;
   schedule.family = Family::Product;
-  schedule.lanes = 8;
-  int64_t steps = domain.rowElements / 32;
-  int64_t blocks =
-      llvm::divideCeil(domain.graph->dims[product.columnDim].estimate(), 16);
+  schedule.lanes = ProductTile::load;
+  int64_t steps = domain.rowElements / ProductTile::run;
+  int64_t blocks = llvm::divideCeil(
+      domain.graph->dims[product.columnDim].estimate(), ProductTile::columns);
   int64_t enough = 2 * int64_t(machine.multiprocessors);
   while (schedule.group < 4 && blocks / (2 * schedule.group) >= enough)
     schedule.group *= 2;
@@ -306,7 +306,8 @@ static Schedule chooseProduct(const Domain &domain, const RowsProduct &product,
   if (few)
     schedule.blocks = blocks <= machine.multiprocessors ? 1 : 2;
   else
-    schedule.blocks = 4 - (schedule.group > 1) - (product.rowCount > 8);
+    schedule.blocks =
+        4 - (schedule.group > 1) - (product.rowCount > ProductTile::rows);
   return schedule;
 }
 

@@ -26,9 +26,11 @@ using namespace pyjit::codegen;
 namespace pyjit::ptx {
 namespace {
 
-/// Columns and rows of one instruction, elements of the sum that a warp takes
-/// at a step, and those of one thread.
-constexpr int64_t kColumns = 16, kRows = 8, kRun = 32, kLoad = 8;
+constexpr int64_t kColumns = ProductTile::columns, kRows = ProductTile::rows,
+                  kRun = ProductTile::run, kLoad = ProductTile::load;
+static_assert(RowsProduct::kSumMultiple == kRun, "no step has a rest");
+static_assert(RowsProduct::kMostRows <= kColumns,
+              "rows are read by columns' points");
 /// The registers of one thread that an instruction adds to.
 constexpr unsigned kSums = 4;
 
@@ -197,14 +199,8 @@ SmallVector<Value> ProductEmitter::walk() {
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
   SmallVector<Value> sums(tiles * schedule.group * kSums, zero);
   auto inWalk = [&](Operation *outside, Value first, bool whole) {
-    Scope scope;
-    scope.bound = scopes.back().bound;
-    scope.bound.set();
-    scopes.back().anchor = outside;
-    scopes.push_back(std::move(scope));
-    sums = pass(first, whole, sums);
-    scopes.pop_back();
-    scopes.back().anchor = nullptr;
+    sums = inInnerScope(outside, reduced,
+                        [&] { return pass(first, whole, sums); });
   };
   if (steps != rest) {
     auto loop = scf::ForOp::create(b, constant(0), constant(steps - rest),
@@ -229,7 +225,7 @@ SmallVector<Value> ProductEmitter::walk() {
 void ProductEmitter::meet(ArrayRef<Value> sums) {
   Type f32 = b.getF32Type();
   int64_t perWarp = tiles * kRows * pitch;
-  sharedSums = shared(warps * perWarp * 4);
+  sharedSums = shared(productBytes(schedule, product.rowCount));
   Value base = add(mul(warp, perWarp), add(mul(inGroup, 2 * pitch), group));
   for (auto [i, sum] : llvm::enumerate(sums)) {
     int64_t tile = i / kSums % tiles, line = i / kSums / tiles * 2;

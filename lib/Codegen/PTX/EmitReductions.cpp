@@ -195,16 +195,10 @@ SmallVector<Value> ReductionEmitter::walk(
   // is computed before `outside`.
   auto pass = [&](Operation *outside, Value base, int64_t reach,
                   ValueRange before) {
-    Scope scope;
-    scope.bound = scopes.back().bound;
-    scope.bound |= reduced;
-    scopes.back().anchor = outside;
-    scopes.push_back(std::move(scope));
-    SmallVector<Value> inside = bindSteps(base, reach);
-    SmallVector<Value> after = step(before, inside);
-    scopes.pop_back();
-    scopes.back().anchor = nullptr;
-    return after;
+    return inInnerScope(outside, reduced, [&] {
+      SmallVector<Value> inside = bindSteps(base, reach);
+      return step(before, inside);
+    });
   };
   Value whole = fixed   ? constant(steps.constant() - rest)
                 : exact ? stepCount()

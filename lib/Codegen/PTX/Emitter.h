@@ -145,6 +145,21 @@ protected:
       b.setInsertionPoint(scopes[k].anchor);
     return emit();
   }
+  /// What `emit` makes, in a scope where `dims` are bound, too; what it needs
+  /// of outer ones alone is emitted in front of `outside`.
+  template <typename F>
+  auto inInnerScope(mlir::Operation *outside, const llvm::SmallBitVector &dims,
+                    F emit) {
+    Scope scope;
+    scope.bound = scopes.back().bound;
+    scope.bound |= dims;
+    scopes.back().anchor = outside;
+    scopes.push_back(std::move(scope));
+    auto result = emit();
+    scopes.pop_back();
+    scopes.back().anchor = nullptr;
+    return result;
+  }
   /// Splits `number` into the positions of `dims`, whose last is counted in
   /// vectors if it is the one they walk, and binds them for vector `u`.
   void bind(unsigned u, Value number, llvm::ArrayRef<unsigned> dims);

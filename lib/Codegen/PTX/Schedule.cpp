@@ -98,7 +98,7 @@ void Schedule::print(raw_ostream &os) const {
     os << ", " << group << " share a row"
        << (resident ? ", in registers" : ", row walked again");
   if (family == Family::Product)
-    os << ", " << 16 * group << " columns of a block";
+    os << ", " << ProductTile::columns * group << " columns of a block";
   if (blocks != 0)
     os << ", " << blocks << " blocks per multiprocessor";
   os << '\n';
@@ -129,6 +129,15 @@ int64_t columnBytes(const Schedule &schedule, const Domain &domain) {
           int64_t(schedule.threads) * schedule.lanes *
           std::max(4u, node->type.getIntOrFloatBitWidth() / 8);
   return schedule.group == 1 ? 0 : *llvm::max_element(bytes);
+}
+
+int64_t productPitch(const Schedule &schedule) {
+  return ProductTile::columns * schedule.group + 4;
+}
+
+int64_t productBytes(const Schedule &schedule, int64_t rows) {
+  return schedule.threads / 32 * llvm::alignTo(rows, ProductTile::rows) *
+         productPitch(schedule) * sizeof(float);
 }
 
 bool verifySchedule(const Schedule &schedule, const Domain &domain,
@@ -184,11 +193,10 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
     std::optional<RowsProduct> product = RowsProduct::find(*domain.graph);
     if (!product)
       return no("no product of few rows in half precision");
-    if (schedule.lanes != 8 || domain.vectorDim != int(product->sumDim))
+    if (schedule.lanes != ProductTile::load ||
+        domain.vectorDim != int(product->sumDim))
       return no("a product is read by eight elements along its sum");
-    int64_t bytes = schedule.threads / 32 *
-                    llvm::alignTo(product->rowCount, 8) *
-                    productPitch(schedule) * 4;
+    int64_t bytes = productBytes(schedule, product->rowCount);
     return bytes <= 48 << 10 ||
            no("sums of " + Twine(bytes) + " bytes in shared memory");
   }

@@ -32,6 +32,12 @@ enum class Family {
   Product
 };
 
+/// Of a product: columns and rows of one instruction (mma.m16n8k16), elements
+/// of the sum that a warp takes at a step, and those of one load of a thread.
+struct ProductTile {
+  static constexpr int64_t columns = 16, rows = 8, run = 32, load = 8;
+};
+
 struct Schedule {
   Family family = Family::Flat;
   /// Elements of a vector: what one memory access of a thread covers.
@@ -115,9 +121,9 @@ int64_t columnBytes(const Schedule &schedule, const Domain &domain);
 
 /// Product: elements from one row of sums in shared memory to the next one. The
 /// four rows that a warp stores at once begin in banks of their own.
-inline int64_t productPitch(const Schedule &schedule) {
-  return 16 * int64_t(schedule.group) + 4;
-}
+int64_t productPitch(const Schedule &schedule);
+/// Shared memory in which the warps of a product of so many rows meet.
+int64_t productBytes(const Schedule &schedule, int64_t rows);
 
 /// Whether `schedule` can carry out `domain`.
 bool verifySchedule(const Schedule &schedule, const Domain &domain,
