@@ -9,7 +9,7 @@ endfunction()
 
 # Headers that nearly every compiler source includes, precompiled once. Libraries
 # reuse that one file, so all must be compiled with pyjit_compiler_options alone.
-option(PYJIT_PRECOMPILED_HEADERS "Precompile MLIR's headers (off: less to share, worse ccache use between checkouts)" ON)
+option(PYJIT_PRECOMPILED_HEADERS "Precompile MLIR's and Torch's headers (off: less to share, worse ccache use between checkouts)" ON)
 if(PYJIT_PRECOMPILED_HEADERS)
   file(WRITE ${CMAKE_BINARY_DIR}/PyjitPrecompiled.cpp "// The headers are the content.\n")
   add_library(pyjit_precompiled OBJECT ${CMAKE_BINARY_DIR}/PyjitPrecompiled.cpp)
@@ -19,6 +19,21 @@ if(PYJIT_PRECOMPILED_HEADERS)
   target_compile_options(pyjit_precompiled PRIVATE -Xclang -fno-pch-timestamp)
   target_precompile_headers(pyjit_precompiled PRIVATE ${CMAKE_SOURCE_DIR}/cmake/PyjitPrecompiled.h)
 endif()
+
+# pyjit_precompile_torch(TARGET [PYTHON]): precompiles Torch's headers for the C++
+# sources of a target, and CPython's with them.
+function(pyjit_precompile_torch name)
+  cmake_parse_arguments(ARG "PYTHON" "" "" ${ARGN})
+  if(NOT PYJIT_PRECOMPILED_HEADERS)
+    return()
+  endif()
+  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
+  if(ARG_PYTHON)
+    target_compile_definitions(${name} PRIVATE PYJIT_PRECOMPILE_PYTHON)
+  endif()
+  target_precompile_headers(${name} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:${CMAKE_SOURCE_DIR}/cmake/PyjitPrecompiledTorch.h>")
+endfunction()
 
 # add_pyjit_library(NAME source... [DEPENDS target...] [LINK target...])
 #

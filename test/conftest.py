@@ -42,6 +42,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--alone", choices=["only", "never"], help="only, or without, what is marked so"
     )
+    parser.addoption(
+        "--aged",
+        action="store_true",
+        help="in processes that have traced, compiled and profiled by PyTorch's own tools first",
+    )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Leaves behind what PyTorch's tools leave in a process: patched classes, notes of modules, hooks, caches."""
+    if not session.config.getoption("--aged"):
+        return
+    import torch
+
+    model, x = (
+        torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()),
+        torch.ones(2),
+    )
+    torch.compile(model, backend="eager")(x)
+    torch.fx.symbolic_trace(model)(x)
+    torch.export.export(model, (x,)).module()(x)
+    torch.jit.trace(model, x)(x)
+    torch.func.vmap(torch.func.grad(lambda y: model(y).sum()))(x[None])
+    with torch.profiler.profile(), torch.autocast("cpu", torch.bfloat16):
+        model(x).sum().backward()
+    with torch.device("meta"):
+        torch.nn.Linear(2, 2)
+    with torch.utils.flop_counter.FlopCounterMode(display=False):
+        model(x)
 
 
 def pytest_collection_modifyitems(

@@ -227,6 +227,9 @@ typedef enum PyjitGuardOp {
   PYJIT_GUARD_UNHOOKED = 80, // nobody is told of gradients of leaf a: it has no
                              //   hooks, nor has its gradient accumulator; nor
                              //   does anybody look at what backwards save
+  PYJIT_GUARD_TABLE = 81,    // the hash table of set a is the tuple constant b:
+  //   for each place 0 (nothing), 1 (an element) or 2
+  //   (a removed one)
 
   // Numbers (pyjit-rt/ScalarMath.h). `n` registers are a file of their own,
   // [0, numNumbers); what does not fit 64 bits fails.
@@ -339,9 +342,21 @@ typedef enum PyjitMockOp {
                             //   dst = what takes it back
   PYJIT_MOCK_ITEM = 15,     // dst = the float, int or bool that the 0-dim
                             //   tensor lists[a] holds
-  PYJIT_MOCK_CELL = 16,     // dst = closure cell that holds register lists[a]
+  PYJIT_MOCK_CELL = 16,     // dst = closure cell of the b (0 or 1) registers at
+                            //   lists[a]
+  PYJIT_MOCK_GENERATOR = 21, // dst = generator that the Python function
+                             //   lists[a] makes of what its frame holds,
+                             //   lists[a+1 .. a+b)
 
   // Effects.
+  PYJIT_MOCK_DEQUE =
+      22, // dst = collections.deque of registers lists[a .. a+b),
+          //   maxlen: register imm
+  // dst = set of registers lists[a .. a+b), whose hash table is the bytes in
+  // register imm: for each place 0 (nothing), 1 (the next element) or 2 (one
+  // was removed)
+  PYJIT_MOCK_SET_OF_TABLE = 23,
+  PYJIT_MOCK_FROZENSET_OF_TABLE = 24,
   PYJIT_MOCK_COPY_BACK = 32, // tensor a.copy_(tensor b), a is a guard
                              //   register with an input, b a result; none:
                              //   the launch has written a, which is counted
@@ -360,9 +375,9 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_DEL_CELL = 51,
   PYJIT_MOCK_DEL_SLOT = 52, // or a is a context variable's token: it is taken
                             //   back
-  PYJIT_MOCK_APPEND = 56,   // list a: append b; set a: add b;
+  PYJIT_MOCK_APPEND = 56,   // list or deque a: append b; set a: add b;
                             //   functools.lru_cache a: a hit of its entry b
-  PYJIT_MOCK_REPLACE = 57,  // list or set a: contents become registers
+  PYJIT_MOCK_REPLACE = 57,  // list, deque or set a: contents become registers
                             //   lists[b .. b+imm)
   PYJIT_MOCK_CLEAR = 58,    // dict a: remove all (filled by SET_ITEM)
   PYJIT_MOCK_ADVANCE = 59,  // tensor a's version counter: + imm

@@ -433,8 +433,6 @@ LogicalResult gradient_rules::LayerNormBackward(Adjoint &a) {
 /// v * (g / |v|), where |v| is over all dimensions but one: the second result.
 LogicalResult gradient_rules::WeightNorm(Adjoint &a) {
   GradientBuilder &build = a.build;
-  if (!a.isOfFirst())
-    return a.refuse("a gradient of its second result");
   Value v = a.tensor(0), g = a.tensor(1), norm = a.call.getResult(1);
   Type type = typeOf(norm).getElementType();
   int64_t rank = typeOf(v).getRank();
@@ -443,8 +441,12 @@ LogicalResult gradient_rules::WeightNorm(Adjoint &a) {
   for (int64_t dim = 0; dim < rank; ++dim)
     if (dim != own)
       dims.push_back(dim);
-  Value gradient = build.convert(a.gradient(), type);
   v = build.convert(v, type);
+  // A gradient divides by the norm, which ATen takes for a constant when that
+  // gradient is differentiated (`_weight_norm_differentiable_backward`).
+  if (!a.gradient())
+    return success();
+  Value gradient = build.convert(a.gradient(), type);
   Value along =
       build.divide(build.sum(build.multiply(gradient, v), dims), norm);
   if (a.wants(0u)) {

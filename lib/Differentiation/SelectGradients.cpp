@@ -65,12 +65,20 @@ struct SelectGradients
     SmallVector<Operation *> ops;
     for (Operation &op : block.without_terminator())
       ops.push_back(&op);
+    bool drawsBehind = false;
     for (Operation *op : llvm::reverse(ops)) {
-      // What may raise has raised already.
-      bool movable = tssa::mayMove(op) || readsAtIndices(op);
-      if (op->use_empty() && movable)
+      bool movable = tssa::mayMove(op) || isRepeatable(op);
+      if (!movable && draws(op)) {
+        drawsBehind = true;
+        continue;
+      }
+      // What may raise has raised already; which way a branch goes was found
+      // when these inputs were first computed with. Anything else that an
+      // operator does was done then, too, but for numbers that it may draw.
+      bool droppable = movable || isa<tssa::SpeculateOp>(op) || !drawsBehind;
+      if (op->use_empty() && droppable)
         op->erase();
-      else if (!movable && !draws(op))
+      else if (!movable)
         return op->emitError("cannot be differentiated twice: to compute it "
                              "again might give something else");
     }
@@ -86,11 +94,26 @@ struct SelectGradients
     return info && info->kind == operators::OperatorClass::Random;
   }
 
-  /// The operator may do more where masks are among the indices, which decide
-  /// the shape of its result: no such call is in a program.
-  static bool readsAtIndices(Operation *op) {
+  /// Whether an operator that other passes leave in its place gives the same
+  /// of the same operands: one whose result is as long as data say; one that
+  /// reads at indices (masks among them are in no program); one that writes
+  /// what a known operator computes into `out`.
+  static bool isRepeatable(Operation *op) {
     auto call = dyn_cast<tssa::AtenOp>(op);
-    return call && operators::lookupFacts(call.getOverload()).readsAtIndices;
+    if (!call)
+      return false;
+    if (operators::lookupFacts(call.getOverload()).readsAtIndices)
+      return true;
+    auto [name, overload] = call.getOverload().split('.');
+    auto isNamed = [base = name](const operators::OperatorInfo &info) {
+      return info.name.split('.').first == base;
+    };
+    auto known = llvm::make_filter_range(operators::getOperators(), isNamed);
+    bool isWritten = overload == "out" || overload.ends_with("_out");
+    return (isWritten || operators::lookupOperator(call.getOverload())) &&
+           !known.empty() && llvm::none_of(known, [](const auto &info) {
+             return info.kind == operators::OperatorClass::Random;
+           });
   }
 };
 

@@ -20,6 +20,7 @@ public:
 private:
   LogicalResult encodeOp(Operation *op);
   void encodeWatch(refgraph::WatchOp watch);
+  void encodeAccept(refgraph::AcceptOp accept);
   LogicalResult encodeGet(refgraph::GetOp op);
   LogicalResult encodeAbsent(refgraph::AbsentOp op);
   LogicalResult encodeDisjoint(refgraph::DisjointOp op);
@@ -325,6 +326,16 @@ void GuardEncoder::encodeWatch(refgraph::WatchOp watch) {
   code = &out.always;
 }
 
+void GuardEncoder::encodeAccept(refgraph::AcceptOp accept) {
+  for (Value input : accept.getInputs())
+    out.inputs.push_back(useInput(input));
+  for (Value value : accept.getKept())
+    out.kept.push_back(
+        isa<refgraph::ArithOp, refgraph::SizeOp>(value.getDefiningOp())
+            ? PYJIT_INPUT_NUMBER | useNumber(value)
+            : use(value));
+}
+
 LogicalResult GuardEncoder::encodeDisjoint(refgraph::DisjointOp op) {
   check(PYJIT_GUARD_DISJOINT, out.pools.addList(useAll(op.getOperands())),
         op.getNumOperands(), op.getWritten().size());
@@ -354,6 +365,13 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
       .Case([&](refgraph::KeysOp keys) {
         check(PYJIT_GUARD_KEYS, use(keys.getHolder()),
               out.pools.addConstant(keys.getKeys()));
+        return success();
+      })
+      .Case([&](refgraph::TableOp table) {
+        Builder builder(table.getContext());
+        check(
+            PYJIT_GUARD_TABLE, use(table.getHolder()),
+            out.pools.addConstant(builder.getI64ArrayAttr(table.getPlaces())));
         return success();
       })
       .Case([&](refgraph::UnhookedOp leaf) {
@@ -416,13 +434,7 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
         return success();
       })
       .Case([&](refgraph::AcceptOp accept) {
-        for (Value input : accept.getInputs())
-          out.inputs.push_back(useInput(input));
-        for (Value value : accept.getKept())
-          out.kept.push_back(
-              isa<refgraph::ArithOp, refgraph::SizeOp>(value.getDefiningOp())
-                  ? PYJIT_INPUT_NUMBER | useNumber(value)
-                  : use(value));
+        encodeAccept(accept);
         return success();
       })
       .Default([](Operation *other) {

@@ -72,6 +72,19 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
     setItems(dst, op.getItemKeys(), op.getItems());
     return success();
   }
+  if (kind == "deque") {
+    uint32_t bound = use(op.getEntries().front());
+    uint32_t list = addList(op.getElements());
+    add(PYJIT_MOCK_DEQUE, define(op.getResult()), list, count, bound);
+    return success();
+  }
+  if (!op.getEntries().empty()) { // a set, and its table
+    uint32_t table = use(op.getEntries().front());
+    uint32_t list = addList(op.getElements());
+    add(kind == "set" ? PYJIT_MOCK_SET_OF_TABLE : PYJIT_MOCK_FROZENSET_OF_TABLE,
+        define(op.getResult()), list, count, table);
+    return success();
+  }
   auto code = llvm::StringSwitch<PyjitMockOp>(kind)
                   .Case("tuple", PYJIT_MOCK_TUPLE)
                   .Case("list", PYJIT_MOCK_LIST)
@@ -82,6 +95,7 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
                   .Case("range_iterator", PYJIT_MOCK_RANGE_ITERATOR)
                   .Case("method", PYJIT_MOCK_METHOD)
                   .Case("cell", PYJIT_MOCK_CELL)
+                  .Case("generator", PYJIT_MOCK_GENERATOR)
                   .Case("token", PYJIT_MOCK_TOKEN)
                   .Case("number", PYJIT_MOCK_ITEM)
                   .Case("function", PYJIT_MOCK_FUNCTION)

@@ -153,7 +153,7 @@ def : SizeRule<"Reduction", All<["median", "nanmedian", "mode", "kthvalue", "sum
                                  "mean", "prod", "amax", "amin", "max", "min",
                                  "all", "any", "argmax", "argmin", "logsumexp",
                                  "var", "std", "var_mean", "std_mean", "norm",
-                                 "linalg_vector_norm", "_is_all_true",
+                                 "nansum", "linalg_vector_norm", "_is_all_true",
                                  "_is_any_true"]>.Of>;
 // Also special functions that a library computes.
 def : SizeRule<"Pointwise", All<["_prelu_kernel", "where", "copy", "masked_fill",
@@ -163,7 +163,25 @@ def : SizeRule<"Pointwise", All<["_prelu_kernel", "where", "copy", "masked_fill"
                                  "special_i1e", "special_entr", "special_ndtri",
                                  "special_log_ndtr", "special_erfcx", "igamma",
                                  "igammac", "frac", "xlogy", "special_xlog1py",
-                                 "sinc", "polar", "complex", "angle"]>.Of>;
+                                 "sinc", "polar", "complex", "angle", "sgn",
+                                 "nan_to_num", "isposinf", "isneginf", "ldexp",
+                                 "nextafter", "round", "special_zeta",
+                                 "special_airy_ai", "special_bessel_j0",
+                                 "special_bessel_j1", "special_bessel_y0",
+                                 "special_bessel_y1",
+                                 "special_chebyshev_polynomial_t",
+                                 "special_chebyshev_polynomial_u",
+                                 "special_hermite_polynomial_h",
+                                 "special_hermite_polynomial_he",
+                                 "special_laguerre_polynomial_l",
+                                 "special_legendre_polynomial_p",
+                                 "special_modified_bessel_i0",
+                                 "special_modified_bessel_i1",
+                                 "special_modified_bessel_k0",
+                                 "special_modified_bessel_k1",
+                                 "special_scaled_modified_bessel_k0",
+                                 "special_scaled_modified_bessel_k1",
+                                 "special_spherical_bessel_j0"]>.Of>;
 def : SizeRule<"Cross", All<["linalg_cross"]>.Of>;
 def : SizeRule<"LogSigmoid", All<["log_sigmoid_forward"]>.Of>;
 def : SizeRule<"Searched", All<["searchsorted"]>.Of>;
@@ -182,7 +200,7 @@ def : SizeRule<"NllLoss", All<["nll_loss_forward", "nll_loss2d_forward"]>.Of>;
 // Matmuls and networks' operators.
 def : SizeRule<"Mm", All<["mm", "bmm"]>.Of>;
 def : SizeRule<"Matmul", All<["matmul"]>.Of>;
-def : SizeRule<"Dot", All<["dot"]>.Of>;
+def : SizeRule<"Dot", All<["dot", "vdot"]>.Of>;
 def : SizeRule<"Mv", All<["mv"]>.Of>;
 def : SizeRule<"Addmm", All<["addmm"]>.Of>;
 def : SizeRule<"Addmv", All<["addmv"]>.Of>;

@@ -151,6 +151,8 @@ struct SegmentedResult {
   std::vector<Site> passed;
   /// Why the call's first segment is not among the segments.
   Reason reason;
+  /// How long the call ran as in eager, behind the last of its events.
+  double eagerSeconds = 0;
 };
 
 /// As `capture`, but what is not modelled breaks the recording into segments.

@@ -67,10 +67,18 @@ struct Selector {
   }
 };
 
+/// How much a recording holds, and has taken.
+struct RecordedAmount {
+  size_t operators = 0, instructions = 0;
+  size_t weights = 0; ///< parameters that it has met
+};
+
 /// Builds one trace; `context` outlives it. Values are told by their numbers.
 class TraceWriter {
 public:
   TraceWriter(PyjitContext *context, const std::string &name);
+
+  RecordedAmount amount;
 
   template <typename Op>
   PyjitValue add(const Op &op, PyjitLocation location = nullptr) {

@@ -41,6 +41,16 @@ int pyjitFrameIsGenerator(PyjitFrame *frame) {
   return frame->owner == FRAME_OWNED_BY_GENERATOR;
 }
 
+PyjitFrame *pyjitSuspendedFrame(PyObject *generator, int *offset) {
+  PyGenObject *self = (PyGenObject *)generator;
+  if (self->gi_frame_state == FRAME_CREATED ||
+      self->gi_frame_state >= FRAME_EXECUTING)
+    return NULL;
+  PyjitFrame *frame = (PyjitFrame *)self->gi_iframe;
+  *offset = _PyInterpreterFrame_LASTI(frame) * (int)sizeof(_Py_CODEUNIT);
+  return frame;
+}
+
 PyObject *pyjitTypeLookup(PyTypeObject *type, PyObject *name) {
   return _PyType_Lookup(type, name);
 }
@@ -255,6 +265,10 @@ static PyTypeObject *lruCacheType(void) {
     PyErr_SetRaisedException(error);
   }
   return type;
+}
+
+int pyjitIsDeque(PyObject *object) {
+  return !strcmp(Py_TYPE(object)->tp_name, "collections.deque");
 }
 
 PyObject *pyjitCache(PyObject *object) {

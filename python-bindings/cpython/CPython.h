@@ -37,6 +37,9 @@ PyObject **pyjitFrameStack(PyjitFrame *frame);
 /// The dict that a class body's names go to; null in a function.
 PyObject *pyjitFrameNamespace(PyjitFrame *frame);
 int pyjitFrameIsGenerator(PyjitFrame *frame);
+/// The frame of a generator that waits at a `yield`, and the offset that it has
+/// come to; null if it does not wait.
+PyjitFrame *pyjitSuspendedFrame(PyObject *generator, int *offset);
 
 /// The instance `__dict__` of `object`, borrowed; materialised where CPython
 /// keeps inline values, so that watchers hear of stores of attributes. Null
@@ -69,10 +72,8 @@ Py_ssize_t pyjitTupleGetterIndex(PyObject *descr);
    again, unless the program has set the threshold since. */
 int pyjitHoldCollection(void);
 void pyjitAllowCollection(int threshold);
-/// The next element of a set behind `position`, borrowed, and its hash; false
-/// at the end.
-int pyjitNextOfSet(PyObject *set, Py_ssize_t *position, PyObject **element,
-                   Py_hash_t *hash);
+/// Exactly a collections.deque.
+int pyjitIsDeque(PyObject *object);
 /// The dict of a functools.lru_cache, borrowed; null for other objects.
 PyObject *pyjitCache(PyObject *object);
 /// Whether it tells arguments apart by type.

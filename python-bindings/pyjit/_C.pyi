@@ -53,9 +53,11 @@ class AccessPath:
         """Of an element of the tuple or list."""
     def field(self, name: str, /) -> AccessPath:
         """Of 'next' or 'left' of a range's iterator."""
-    def seen_from(self, arguments: tuple, values: tuple, /) -> set[AccessPath]:
+    def seen_from(
+        self, arguments: tuple, values: tuple, alive: tuple = (), /
+    ) -> set[AccessPath]:
         """The paths that lead to the same from `values`, where this one leads through them from
-        `arguments`."""
+        `arguments`, or from one of the objects `alive`."""
     @property
     def argument(self) -> int | None:
         """Number of the argument that it begins at, or None."""
@@ -131,16 +133,17 @@ class ReasonKind(IntEnum):
     TORCH_STATE = 33
     TORCH_SCRIPT = 34
     TOO_MUCH = 35
-    MONITORING = 36
-    INTERNAL = 37
-    SPECIALIZATION_LIMIT = 38
-    TOO_MANY_BREAKS = 39
-    COMPILER_FAILED = 40
-    GRAPH_RAISED = 41
-    EAGER_FASTER = 42
-    ANOTHER_THREAD = 43
-    RECORDED_NEXT = 44
-    NOT_RECORDED_AGAIN = 45
+    LONG_LOOP = 36
+    MONITORING = 37
+    INTERNAL = 38
+    SPECIALIZATION_LIMIT = 39
+    TOO_MANY_BREAKS = 40
+    COMPILER_FAILED = 41
+    GRAPH_RAISED = 42
+    EAGER_FASTER = 43
+    ANOTHER_THREAD = 44
+    RECORDED_NEXT = 45
+    RAISED = 46
 
 class Reason(NamedTuple):
     kind: int
@@ -209,6 +212,8 @@ class Capture(NamedTuple):
     next call."""
     reason: Reason | None
     """Why the call's first segment is not among the segments: a Reason, or None."""
+    eager_seconds: float
+    """How long the call ran as in eager, when nothing more was to be recorded."""
 
 class ArgumentKind(IntEnum):
     """What a planner needs to know of an argument of a continuation (capture/Recorder.h)."""

@@ -9,6 +9,9 @@ Runs that make specializations are free up to a number, for most functions need 
 needs ever more of them (a length that no graph can take as a symbol, say) may never come to use them:
 each further one waits until eager has answered calls for as long as the one before took to make.
 
+A run of a call that raises says nothing of calls that return. After a few of those the next run waits until
+calls have returned in eager, twice as many each time.
+
 Time is counted for each *reason* apart: what may change what comes of a run (grad mode,
 ``training``) and costs little to look at. A new reason begins with a clean slate.
 """
@@ -71,6 +74,10 @@ CLOCK = Clock()
 class _Account:
     def __init__(self) -> None:
         self.in_vain = 0
+        self.raised = 0
+        """Runs of calls that raised an exception of the program's own,"""
+        self.returns = 0
+        """and how many calls have to return in eager before the next run."""
         self.made = 0
         """Runs that made specializations,"""
         self.made_since = -math.inf
@@ -111,7 +118,11 @@ class Backoff:
     def may_observe(self, reason: Hashable, hits: int = 0) -> bool:
         """Whether the present call may be a monitored run. ``hits``: how many specializations have answered."""
         account = self._accounts.get(reason)
-        if account is None or account.wait <= 0:
+        if account is None:
+            return True
+        if account.returns > 0:
+            return False
+        if account.wait <= 0:
             return True
         return self.is_paid_for(reason) and hits >= _WORTH * account.made
 
@@ -122,6 +133,7 @@ class Backoff:
             account is not None
             and account.made > 0
             and not account.in_vain
+            and not account.raised
             and account.wait < math.inf
         )
 
@@ -135,13 +147,22 @@ class Backoff:
             spent = max(self.clock() - start, 0.0)
             account.wait = spent / BUDGET * 2.0 ** min(doublings, 1000)
 
+    def raised(self, reason: Hashable) -> None:
+        """A run ended by the program's own exception. That says nothing of calls that return, and eager's answers tell
+        when one does."""
+        account = self._account(reason)
+        account.raised += 1
+        account.unseen = 0
+        if account.raised >= _FREE:
+            account.returns = 2 ** min(account.raised - _FREE, 60)
+
     def came_to_something(
         self, reason: Hashable, start: float, hits: float = math.inf
     ) -> None:
         """A run that began at ``start`` made a specialization: what was in vain is forgotten. ``hits``: how many calls
         specializations have answered."""
         account = self._account(reason)
-        account.in_vain = account.unseen = 0
+        account.in_vain = account.raised = account.unseen = 0
         account.shortest = math.inf
         taken = max(self.clock() - start, 0.0)
         if account.made_since != start:  # else of another place in a loop
@@ -156,9 +177,9 @@ class Backoff:
         """No run for this reason any more."""
         self._account(reason).wait = math.inf
 
-    def answered(self, reason: Hashable, start: float) -> int:
-        """Eager has answered a call since ``start``. Returns how many of the next calls need not
-        be timed: each counts as much as the shortest that was."""
+    def answered(self, reason: Hashable, start: float, returned: bool = True) -> int:
+        """Eager has answered a call since ``start``; ``returned``: not by an exception. Returns how many of the next
+        calls need not be timed: each counts as much as the shortest that was."""
         account = self._account(reason)
         taken = max(self.clock() - start, 0.0)
         account.shortest = min(account.shortest, taken)
@@ -167,7 +188,11 @@ class Backoff:
         if account.shortest > 0:
             most = max(most, int(_UNSEEN_SECONDS / account.shortest))
         unseen = min(2 * account.unseen + 1, most)
-        if account.shortest > 0 and account.wait < math.inf:
+        if account.returns > 0:
+            if returned:
+                account.returns -= 1
+                unseen = 0
+        elif account.shortest > 0 and account.wait < math.inf:
             unseen = min(unseen, int(max(account.wait, 0.0) / account.shortest))
         account.unseen = unseen
         return unseen

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Code for the rest of a function, and for one instruction in the middle of it.
 
-A graph break leaves frames in front of an instruction that pyjit does not model. To go on, two kinds of
-function are made from the original bytecode, both without parameters: a prologue takes the values
+A graph break leaves frames in front of an instruction that pyjit does not model. To go on, three kinds of
+function are made from the original bytecode, all without parameters: a prologue takes the values
 of operand stack and locals from ``_C._take`` and puts them in place.
 
 *Continuation*: jumps to an instruction and runs to the end of the function.
+*Suspended generator*: likewise of a generator's code; it jumps to the ``yield`` that it waits at.
 *Step*: carries out one instruction (in an outer frame: a call of the step of the frame above) and
 returns a tuple of the values that the rest needs, with a marker that names where it goes on. If the
 instruction raises, the function's own handlers, which follow in the code, run to its end.
@@ -18,7 +19,9 @@ exception table and the table of positions are shifted. What differs between ver
 from __future__ import annotations
 
 import dis
+import inspect
 import types
+from collections.abc import Callable
 from typing import Any
 
 from pyjit import _C
@@ -48,6 +51,9 @@ class _Assembler:
         """Leaves the state on top of the restored operand stack."""
         if self.code.co_freevars:
             self.emit("COPY_FREE_VARS", len(self.code.co_freevars))
+        if self.code.co_flags & inspect.CO_GENERATOR:
+            self.emit("RETURN_GENERATOR")
+            self.emit("POP_TOP")
         self.emit("RESUME")
         self.constant(_C._take)
         self.without_self()
@@ -123,16 +129,31 @@ class _Assembler:
 
 def continuation(key: Key) -> Any:
     """The callable that runs from ``key`` to the end of the function."""
+    function = _rest(key)
+    shift = len(function.__code__.co_code) - len(key.code.co_code)
+    return _C.Continuation(function, key.function, key.code, key.offset, shift)
+
+
+def suspended(key: Key) -> Callable[[], types.GeneratorType]:
+    """What makes generators that wait at the ``yield`` at ``key``, of the state that is to be taken."""
+    rest = _rest(key)
+
+    def make() -> types.GeneratorType:
+        generator = rest()
+        next(generator)
+        return generator
+
+    return make
+
+
+def _rest(key: Key) -> types.FunctionType:
+    """The function of ``key``'s code that begins there: a prologue and a jump."""
     assembler = _Assembler(key.code)
     assembler.prologue(key.stack, key.slots)
     assembler.emit("POP_TOP")
     assembler.emit("JUMP_FORWARD", key.offset // 2 + 1)
     line = _line(key.code, key.offset)
-    code = assembler.finish(line, len(key.stack) + 2, [])
-    shift = len(code.co_code) - len(key.code.co_code)
-    return _C.Continuation(
-        _function(key.function, code), key.function, key.code, key.offset, shift
-    )
+    return _function(key.function, assembler.finish(line, len(key.stack) + 2, []))
 
 
 def step(
@@ -177,6 +198,8 @@ def step(
             assembler.emit(name, len(endings[0]) // 2)
         elif name == "LOAD_ATTR":
             assembler.emit(name, arg & ~1)
+        elif name == "JUMP_BACKWARD":
+            assembler.emit("NOP")  # the exit leads to where it jumps
         else:
             assembler.emit(name, arg)
     end = len(assembler.units) // 2

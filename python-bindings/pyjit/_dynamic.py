@@ -9,7 +9,7 @@ symbols. What a specialization looked at all the same is not lifted again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -156,6 +156,16 @@ class Arguments:
         self.marks = [mark(k, v) for k, v in zip(self.kinds, values)]
 
 
+class Lifted(NamedTuple):
+    """What is lifted in a call that is observed."""
+
+    paths: set[AccessPath]
+    given: tuple
+    """The call's arguments."""
+    alive: tuple = ()
+    """Objects that paths may begin at, and that are there."""
+
+
 class DynamicNumbers:
     """What is known of the numbers of one function, or of one continuation."""
 
@@ -228,12 +238,11 @@ class DynamicNumbers:
         if again and not self.fixed_sizes and may_follow:
             self.follows_sizes = True
 
-    def take_over(self, lifted: set[AccessPath], given: tuple, values: tuple) -> None:
-        """What is lifted among the arguments ``given`` of the call is lifted where its parts are
-        arguments ``values`` of a continuation."""
+    def take_over(self, lifted: Lifted, values: tuple) -> None:
+        """What is lifted in a call is lifted where its parts are arguments ``values`` of a continuation."""
         # The call may itself be at this continuation.
-        for path in tuple(lifted):
-            self.lifted |= path.seen_from(given, values)
+        for path in tuple(lifted.paths):
+            self.lifted |= path.seen_from(lifted.given, values, lifted.alive)
 
     def learn(
         self,

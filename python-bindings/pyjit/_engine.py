@@ -21,7 +21,7 @@ from pyjit._C import ReasonKind
 from pyjit._call_segment import CallSegment
 from pyjit._continuation import Key, continuation, step
 from pyjit._dumps import is_dumping
-from pyjit._dynamic import Arguments, DynamicNumbers, sizes_of
+from pyjit._dynamic import Arguments, DynamicNumbers, Lifted, sizes_of
 from pyjit._errors import CaptureError, CompileError, describe_refusal
 from pyjit._fallback import Fallback
 from pyjit._fixed_values import FixedValues
@@ -206,6 +206,8 @@ class Engine:
             self._learn_from_miss(args, kwargs)
         self._keep_for_dumps(args, kwargs)
         run = self._capture_segments(args, kwargs)
+        # Nobody waited for pyjit meanwhile.
+        self.root._observed_since += run.eager_seconds
         with self._own_errors():
             RecordedRun(self, run, tuple(kwargs)).take()
         return run.result
@@ -271,9 +273,11 @@ class Engine:
                 unseen=tuple(self._handles.renewed),
                 is_part=root.is_modules,
             )
-        except Exception:
+        except Exception as error:
             # The program's own: nothing is recorded of such a call.
-            self._backoff.observed_in_vain(self._observed_modes, root._observed_since)
+            self._backoff.raised(self._observed_modes)
+            text = f"the recorded call raised {type(error).__name__}"
+            self.note(Reason(ReasonKind.RAISED, text))
             raise
         finally:
             root._observed = None
@@ -310,10 +314,13 @@ class Engine:
         """A call that is not observed. Of those that follow, some come by here to be timed."""
         compiled = self.compiled
         start = self._backoff.clock()
+        returned = False
         try:
-            return compiled.call_eager(args, kwargs)
+            result = compiled.call_eager(args, kwargs)
+            returned = True
+            return result
         finally:
-            unseen = self._backoff.answered(reason, start)
+            unseen = self._backoff.answered(reason, start, returned)
             if compiled.specializations and compiled.hits == self._hits_before:
                 # Nor do specializations need to be asked that answer nothing.
                 compiled.let_past(unseen, *args, *kwargs.values())
@@ -402,7 +409,9 @@ class Engine:
         lifted = None
         if observed := self.root._observed:
             given = (*observed.args, *observed.kwargs.values())
-            lifted = observed.engine.numbers.lifted, given
+            function, _ = function_of(self.root.compiled.target)
+            alive = (function, function.__globals__) if function else ()
+            lifted = Lifted(observed.engine.numbers.lifted, given, alive)
         return self.planner.plan(
             self.root.captures,
             arguments,

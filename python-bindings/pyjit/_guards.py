@@ -253,6 +253,8 @@ class Guards:
             was, now = _brief(operand), type(value).__qualname__
         elif name == "INSTANCE":
             guard, was, now = f"{subject}.__dict__", "the recorded dict", "another"
+        elif name == "TABLE":
+            was, now = "as recorded", "otherwise, though in the same order"
         elif not guard:  # a read that finds nothing
             guard, was, now = self._registers_text(index), "there", "missing"
         return Failure(guard, was, now, index)
@@ -380,6 +382,8 @@ class Guards:
                 return f"len({x}) == {imm}"
             case "KEYS":
                 return f"list({x}) == {_brief(operand)}"
+            case "TABLE":
+                return f"how the elements of {x} lie in memory"
             case "SAME":
                 return f"{x} is {self._text(b)}"
             case "DISTINCT":

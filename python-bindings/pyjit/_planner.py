@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pyjit._C import AccessPath, Plan, PlanAction
-from pyjit._dynamic import MAX_OUTCOMES, Arguments, DynamicNumbers
+from pyjit._dynamic import MAX_OUTCOMES, Arguments, DynamicNumbers, Lifted
 
 # How often one monitored run records the same continuation.
 REPEATS = 3
@@ -84,11 +84,11 @@ class Planner:
         limit: int,
         may_observe: bool,
         expects_loop: bool,
-        lifted: tuple[set, tuple] | None,
+        lifted: Lifted | None,
         behind_branch: bool,
     ) -> Plan:
         """``run``: the number of the monitored run; ``specializations``: how many there are, of at most
-        ``limit``; ``lifted``: what is lifted of the call that is observed, and its arguments;
+        ``limit``; ``lifted``: what is lifted of the call that is observed;
         ``behind_branch``: this run has recorded all that came before, back to a branch on data."""
         first = self._run != run
         if first:
@@ -101,8 +101,7 @@ class Planner:
         kinds = -(-specializations // (len(self._places) or 1))
         self.numbers.learn(arguments, missed, kinds, positions)
         if lifted:
-            paths, given = lifted
-            self.numbers.take_over(paths, given, arguments.values)
+            self.numbers.take_over(lifted, arguments.values)
         choice = self._choose(arguments, missed, specializations)
         place = self.numbers.place(arguments)
         made = specializations + self._repeats

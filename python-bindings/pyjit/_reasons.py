@@ -176,6 +176,10 @@ ENTRIES: dict[ReasonKind, Entry] = {
         "more than pyjit records of one thing",
         "make the numbers or the nesting smaller",
     ),
+    ReasonKind.LONG_LOOP: Entry(
+        "a loop whose iterations are many operators each: one graph answers all of them",
+        "nothing; fullgraph=True makes one graph of all iterations, which takes long to compile",
+    ),
     ReasonKind.MONITORING: Entry(
         "another tool observes the interpreter",
         "end the other tool (a debugger, a coverage run, a profiler) or the outer recording",
@@ -215,9 +219,9 @@ ENTRIES: dict[ReasonKind, Entry] = {
         "nothing: the next call is recorded with what this one has taught",
         passing=True,
     ),
-    ReasonKind.NOT_RECORDED_AGAIN: Entry(
-        "recordings that came to nothing, so calls run in eager for a while",
-        "mend the reason that is given beside this one",
+    ReasonKind.RAISED: Entry(
+        "a call that raised an exception",
+        "nothing: calls that return are recorded; where most of them raise, test the condition in front of the call",
         passing=True,
     ),
 }

@@ -123,6 +123,7 @@ PyObject *Guards::operandOf(const PyjitInst &inst) const {
   case PYJIT_GUARD_EQ_STR:
   case PYJIT_GUARD_EQ:
   case PYJIT_GUARD_KEYS:
+  case PYJIT_GUARD_TABLE:
   case PYJIT_GUARD_HOLDS:
     return Py_NewRef(constants.constant(inst.b));
   case PYJIT_GUARD_TENSOR:

@@ -74,8 +74,11 @@ bool Guards::check(Frame &frame, PyObject *const *args, Py_ssize_t nargs) {
     for (uint32_t owner : snapshot.changed())
       changing[owner] = true;
   }
-  if (!checkAll(frame, args, nargs))
+  if (!checkAll(frame, args, nargs)) {
+    // It has read over what the snapshot knows, which may hold again.
+    frame.epoch = 0;
     return false;
+  }
   if (clean && watchable)
     takeSnapshot(frame);
   return true;
@@ -360,7 +363,9 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
     return put(found);
   }
   case PYJIT_GUARD_FIELD:
-    if (PyObject *made = readIteratorNumber(a, constant(), frame.asked)) {
+    if (PyObject *made = PyUnicode_CompareWithASCIIString(constant(), "maxlen")
+                             ? readIteratorNumber(a, constant(), frame.asked)
+                             : readDequeBound(a, constant())) {
       frame.dropped.push_back(Reference::steal(made));
       return put(made);
     }
@@ -411,6 +416,8 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
     return lengthOf(a) == inst.imm;
   case PYJIT_GUARD_KEYS:
     return keysAre(a, constant());
+  case PYJIT_GUARD_TABLE:
+    return tableIs(a, constant());
   case PYJIT_GUARD_SAME:
     return a == registers[inst.b];
   case PYJIT_GUARD_DISTINCT:

@@ -5,6 +5,10 @@
 
 #include "CPython.h"
 #include "ObjectReads.h"
+#include "Reference.h"
+#include "Sets.h"
+
+#include "capture/breaks/Continuation.h"
 
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -90,6 +94,8 @@ void Mock::findExternals() {
     case PYJIT_MOCK_SIZE:
     case PYJIT_MOCK_NEW:
     case PYJIT_MOCK_ITERATOR:
+    case PYJIT_MOCK_CELL:
+    case PYJIT_MOCK_GENERATOR:
       useList(inst.a, inst.b);
       break;
     case PYJIT_MOCK_FUNCTION:
@@ -100,13 +106,18 @@ void Mock::findExternals() {
     case PYJIT_MOCK_RANGE_ITERATOR:
       useList(inst.a, 3);
       break;
-    case PYJIT_MOCK_CELL:
     case PYJIT_MOCK_ITEM:
       useList(inst.a, 1);
       break;
     case PYJIT_MOCK_METHOD:
     case PYJIT_MOCK_TOKEN:
       useList(inst.a, 2);
+      break;
+    case PYJIT_MOCK_SET_OF_TABLE:
+    case PYJIT_MOCK_FROZENSET_OF_TABLE:
+    case PYJIT_MOCK_DEQUE:
+      useList(inst.a, inst.b);
+      use(inst.imm);
       break;
     case PYJIT_MOCK_REPLACE:
       use(inst.a);
@@ -268,6 +279,17 @@ PyObject *Mock::makeInstance(const PyjitInst &inst,
   return object;
 }
 
+static PyObject *dequeType() {
+  static PyObject *const type = [] {
+    PyObject *module = PyImport_ImportModule("collections");
+    PyObject *found =
+        module ? PyObject_GetAttrString(module, "deque") : nullptr;
+    Py_XDECREF(module);
+    return found;
+  }();
+  return type;
+}
+
 /// CPython made one of these three numbers, so that its end fits, too.
 static PyObject *makeRangeIterator(PyObject *next, PyObject *step,
                                    PyObject *left) {
@@ -331,6 +353,25 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
     Py_DECREF(elements);
     return put(set);
   }
+  case PYJIT_MOCK_SET_OF_TABLE:
+  case PYJIT_MOCK_FROZENSET_OF_TABLE: {
+    PyObject *elements = makeTuple(registers, inst.a, inst.b);
+    PyObject *set = elements
+                        ? pyjitMakeSet(inst.op == PYJIT_MOCK_FROZENSET_OF_TABLE,
+                                       elements, registers[inst.imm])
+                        : nullptr;
+    Py_XDECREF(elements);
+    return put(set);
+  }
+  case PYJIT_MOCK_DEQUE: {
+    PyObject *elements = makeTuple(registers, inst.a, inst.b);
+    PyObject *deque =
+        elements ? PyObject_CallFunctionObjArgs(dequeType(), elements,
+                                                registers[inst.imm], nullptr)
+                 : nullptr;
+    Py_XDECREF(elements);
+    return put(deque);
+  }
   case PYJIT_MOCK_DICT:
     return put(PyDict_New());
   case PYJIT_MOCK_SLICE:
@@ -343,8 +384,13 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
     return put(makeRangeIterator(element(0), element(1), element(2)));
   case PYJIT_MOCK_ITERATOR:
     return put(makeIterator(inst, registers));
+  case PYJIT_MOCK_GENERATOR: {
+    Reference values =
+        Reference::steal(makeTuple(registers, inst.a + 1, inst.b - 1));
+    return values && put(capture::callWithState(element(0), values.get()));
+  }
   case PYJIT_MOCK_CELL:
-    return put(PyCell_New(element(0)));
+    return put(PyCell_New(inst.b ? element(0) : nullptr));
   case PYJIT_MOCK_FUNCTION:
     return put(makeFunction(element));
   case PYJIT_MOCK_TOKEN:

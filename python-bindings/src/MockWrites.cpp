@@ -29,6 +29,18 @@ int deleteKey(PyObject *dict, PyObject *key) {
                              : PyDict_DelItem(dict, key);
 }
 
+/// Calls a method of a deque, which returns None.
+bool callDeque(PyObject *deque, const char *method,
+               PyObject *argument = nullptr) {
+  PyObject *name = PyUnicode_InternFromString(method);
+  PyObject *none =
+      name ? PyObject_CallMethodObjArgs(deque, name, argument, nullptr)
+           : nullptr;
+  Py_XDECREF(name);
+  Py_XDECREF(none);
+  return none != nullptr;
+}
+
 /// Empties a dict as its own type does.
 bool clearDict(PyObject *dict) {
   if (!PyODict_Check(dict)) {
@@ -143,6 +155,8 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   case PYJIT_MOCK_DEL_ITEM:
     if (PyDict_Check(a))
       return deleteKey(a, name()) >= 0;
+    if (PyAnySet_Check(a))
+      return PySet_Discard(a, name()) >= 0;
     return PySequence_DelItem(a, PyLong_AsSsize_t(name())) == 0;
   case PYJIT_MOCK_DEL_TYPEATTR:
     return PyObject_SetAttr(a, name(), nullptr) == 0;
@@ -157,8 +171,9 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
       pyjitCacheHit(a, b());
       return true;
     }
-    return PyList_Check(a) ? PyList_Append(a, b()) == 0
-                           : PySet_Add(a, b()) == 0;
+    return PyList_Check(a)   ? PyList_Append(a, b()) == 0
+           : pyjitIsDeque(a) ? callDeque(a, "append", b())
+                             : PySet_Add(a, b()) == 0;
   case PYJIT_MOCK_REPLACE: {
     PyObject *elements = makeTuple(registers, inst.b, inst.imm);
     if (!elements)
@@ -166,6 +181,8 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
     bool ok;
     if (PyList_Check(a)) {
       ok = PyList_SetSlice(a, 0, PyList_GET_SIZE(a), elements) == 0;
+    } else if (pyjitIsDeque(a)) {
+      ok = callDeque(a, "clear") && callDeque(a, "extend", elements);
     } else {
       ok = PySet_Clear(a) == 0;
       for (uint32_t i = 0; ok && i < inst.imm; ++i)

@@ -3,6 +3,7 @@
 
 #define PY_SSIZE_T_CLEAN // lengths in argument formats are Py_ssize_t
 
+#include "CallArguments.h"
 #include "CompiledFunction.h"
 #include "CrossCompile.h"
 #include "EagerParts.h"
@@ -28,32 +29,6 @@ namespace pyjit::python {
 namespace {
 
 PyObject *buildError = nullptr; // set once, at module initialisation
-
-/// A call's arguments as a vectorcall has them.
-struct Arguments {
-  std::vector<PyObject *> values;
-  size_t positional = 0;
-  Reference names;
-
-  bool set(PyObject *arguments, PyObject *keywords) {
-    positional = PyTuple_GET_SIZE(arguments);
-    for (size_t i = 0; i < positional; ++i)
-      values.push_back(PyTuple_GET_ITEM(arguments, i));
-    Py_ssize_t count = PyDict_GET_SIZE(keywords);
-    if (!count)
-      return true;
-    names = Reference::steal(PyTuple_New(count));
-    if (!names)
-      return false;
-    Py_ssize_t position = 0, index = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(keywords, &position, &key, &value)) {
-      PyTuple_SET_ITEM(names.get(), index++, Py_NewRef(key));
-      values.push_back(value);
-    }
-    return true;
-  }
-};
 
 /// A collection would run finalizers of objects that have nothing to do with
 /// the call, in the middle of it and under observation.
@@ -103,7 +78,7 @@ PyObject *capture(PyObject *, PyObject *args, PyObject *options) {
           &request.context, &target, &PyTuple_Type, &arguments, &PyDict_Type,
           &given, &name, &PySet_Type, &lifted, &followSizes))
     return nullptr;
-  Arguments call;
+  CallArguments call;
   request.name = name;
   request.followSizes = followSizes;
   if (!call.set(arguments, given) || !toPaths(lifted, request.lifted))
@@ -138,7 +113,7 @@ PyObject *captureWithGraphBreaks(PyObject *, PyObject *args,
           &request.points, &PyDict_Type, &request.passed, &request.planner,
           &PySet_Type, &lifted, &followSizes, &PyTuple_Type, &unseen, &isPart))
     return nullptr;
-  Arguments call;
+  CallArguments call;
   request.name = name;
   request.followSizes = followSizes;
   request.isPart = isPart;

@@ -5,6 +5,7 @@
 
 #include "CPython.h"
 #include "Constants.h"
+#include "Sets.h"
 
 #include <structmember.h>
 #include <torch/csrc/Device.h>
@@ -54,7 +55,18 @@ PyObject *readIndex(PyObject *sequence, Py_ssize_t index) {
     return index < PyTuple_GET_SIZE(sequence)
                ? PyTuple_GET_ITEM(sequence, index)
                : nullptr;
-  return nullptr;
+  if (!pyjitIsDeque(sequence) || index >= Py_SIZE(sequence))
+    return nullptr;
+  PyObject *item = PySequence_GetItem(sequence, index);
+  Py_XDECREF(item); // the deque holds it
+  return item;
+}
+
+PyObject *readDequeBound(PyObject *deque, PyObject *name) {
+  if (!pyjitIsDeque(deque) ||
+      PyUnicode_CompareWithASCIIString(name, "maxlen") != 0)
+    return nullptr;
+  return PyObject_GetAttr(deque, name);
 }
 
 PyMemberDef *slotMember(PyObject *object, PyObject *name) {
@@ -278,7 +290,8 @@ PyObject *closureCell(PyObject *function, Py_ssize_t index) {
 }
 
 Py_ssize_t lengthOf(PyObject *object) {
-  if (PyList_Check(object) || PyTuple_Check(object) || PyBytes_Check(object))
+  if (PyList_Check(object) || PyTuple_Check(object) || PyBytes_Check(object) ||
+      pyjitIsDeque(object))
     return Py_SIZE(object);
   if (PyDict_Check(object))
     return PyDict_GET_SIZE(object);
@@ -298,6 +311,15 @@ static bool elementsAre(PyObject *set, PyObject *elements) {
   Py_hash_t hash;
   while (pyjitNextOfSet(set, &position, &element, &hash))
     if (!sameConstant(element, PyTuple_GET_ITEM(elements, index++)))
+      return false;
+  return true;
+}
+
+bool tableIs(PyObject *set, PyObject *places) {
+  if (!PyAnySet_Check(set) || pyjitPlacesOfSet(set) != PyTuple_GET_SIZE(places))
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); ++i)
+    if (pyjitPlaceOfSet(set, i) != PyLong_AsLong(PyTuple_GET_ITEM(places, i)))
       return false;
   return true;
 }

@@ -48,6 +48,10 @@ Py_ssize_t lengthOf(PyObject *object);
 /// Whether a dict's keys, or a set's elements, are exactly those of `keys` (a
 /// tuple), in the order of walking.
 bool keysAre(PyObject *dict, PyObject *keys);
+/// `maxlen` of a deque, a new reference; null for what is none.
+PyObject *readDequeBound(PyObject *deque, PyObject *name);
+/// Whether a set's hash table has `places` (a tuple, `pyjitPlaceOfSet`).
+bool tableIs(PyObject *set, PyObject *places);
 
 } // namespace pyjit::python
 

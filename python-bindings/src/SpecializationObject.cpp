@@ -3,6 +3,7 @@
 
 #include "SpecializationObject.h"
 
+#include "CallArguments.h"
 #include "Reference.h"
 #include "Resumption.h"
 
@@ -89,35 +90,6 @@ PyObject *text(PyObject *self, PyObject *topic) {
   return unicode(pyjitExecutableReport(specializationOf(self).executable(),
                                        found->second));
 }
-
-/// A call's arguments from a tuple and a dict, borrowed, as vectorcall has
-/// them.
-struct CallArguments {
-  std::vector<PyObject *> values;
-  Reference names;
-
-  bool parse(PyObject *args, const char *format) {
-    PyObject *positional, *keywords;
-    if (!PyArg_ParseTuple(args, format, &PyTuple_Type, &positional,
-                          &PyDict_Type, &keywords))
-      return false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); ++i)
-      values.push_back(PyTuple_GET_ITEM(positional, i));
-    Py_ssize_t count = PyDict_GET_SIZE(keywords);
-    if (!count)
-      return true;
-    names = Reference::steal(PyTuple_New(count));
-    if (!names)
-      return false;
-    Py_ssize_t position = 0, index = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(keywords, &position, &key, &value)) {
-      PyTuple_SET_ITEM(names.get(), index++, Py_NewRef(key));
-      values.push_back(value);
-    }
-    return true;
-  }
-};
 
 /// changed_numbers(args, kwargs): where numbers and sizes are that keep the
 /// specialization from answering.

@@ -52,7 +52,9 @@ TrainedWeights::create(std::shared_ptr<PyjitExecutable> exe,
 uint64_t TrainedWeights::versionOf(const at::Tensor *inputs) const {
   auto version = [&](uint32_t input) -> uint64_t {
     const at::Tensor &tensor = inputs[input];
-    return tensor.is_inference() ? 0 : tensor._version();
+    return tensor.unsafeGetTensorImpl()->version_counter().enabled()
+               ? tensor._version()
+               : 0;
   };
   return version(first) + (version(last) << 32);
 }

@@ -38,6 +38,13 @@ class Raised:
         return f"{self.type.__name__}({self.text!r})"
 
 
+class Plain:
+    """An object with these attributes, of no class of the library's."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+
 def attempt(f: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
     """The result of a call, or the exception it raised."""
     try:

@@ -4,18 +4,11 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 import torch.nn.functional as F
-from Integration.harness import Compile, Steps, attempt, scenario, values
+from Integration.harness import Compile, Plain, Steps, attempt, scenario, values
 from torch import nn
-
-
-class _Plain:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
 
 # Torch's own names -----------------------------------------------------------------
 
@@ -115,7 +108,7 @@ def test_register_forward_hook_with_kwargs(compile: Compile) -> Steps:
 @scenario
 def test_hook_function_changes(compile: Compile) -> Steps:
     m = nn.Linear(4, 4)
-    box = _Plain(k=2.0)
+    box = Plain(k=2.0)
     m.register_forward_hook(lambda mod, args, out: out * box.k)
     f = compile(m)
     yield f(values(2, 4))

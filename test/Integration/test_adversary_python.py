@@ -17,6 +17,7 @@ import torch
 from Integration.harness import (
     ANY,
     Compile,
+    Plain,
     Steps,
     attempt,
     module_of,
@@ -24,12 +25,6 @@ from Integration.harness import (
     tell,
     values,
 )
-
-
-class _Plain:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
 
 # Classes ---------------------------------------------------------------------------
 
@@ -102,7 +97,7 @@ def test_class_call_changed_on_metaclass(compile: Compile) -> Steps:
     f = compile(lambda x: x * C(2.0).k)
     yield f(values(4))
     yield f(values(4))
-    Meta.__call__ = lambda cls, k: _Plain(k=9.0)  # type: ignore[assignment, method-assign]
+    Meta.__call__ = lambda cls, k: Plain(k=9.0)  # type: ignore[assignment, method-assign]
     yield f(values(4))
 
 
@@ -131,7 +126,7 @@ def test_new_added(compile: Compile) -> Steps:
     f = compile(lambda x: x * C().k)
     yield f(values(4))
     yield f(values(4))
-    C.__new__ = lambda cls: _Plain(k=6.0)  # type: ignore[assignment]
+    C.__new__ = lambda cls: Plain(k=6.0)  # type: ignore[assignment]
     yield f(values(4))
 
 
@@ -350,7 +345,7 @@ def test_partial_nested_and_replaced(compile: Compile) -> Steps:
     def h(x: torch.Tensor, a: float, b: float) -> torch.Tensor:
         return x * a + b
 
-    c = _Plain(p=functools.partial(functools.partial(h, a=2.0), b=1.0))
+    c = Plain(p=functools.partial(functools.partial(h, a=2.0), b=1.0))
     f = compile(lambda x, c: c.p(x))
     yield f(values(4), c)
     yield f(values(4), c)
@@ -577,7 +572,7 @@ def test_any_all_of_list(compile: Compile) -> Steps:
 
 @scenario
 def test_sort_with_key(compile: Compile) -> Steps:
-    items = [_Plain(k=3.0), _Plain(k=1.0)]
+    items = [Plain(k=3.0), Plain(k=1.0)]
     f = compile(lambda x: x * sorted(items, key=lambda c: c.k)[0].k)
     yield f(values(4))
     yield f(values(4))

@@ -10,12 +10,6 @@ from Integration.graph_breaks import graph_break_scenario
 from Integration.harness import Compile, Steps, attempt, scenario, values
 from torch import nn
 
-
-class _Plain:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
-
 # Aliasing --------------------------------------------------------------------------
 
 
@@ -608,3 +602,14 @@ def test_a_tensor_of_tensors_in_nested_lists(compile: Compile) -> Steps:
     f = compile(g)
     for seed in range(6):
         yield f(values(3, seed=seed), 1.5 + seed // 3)
+
+
+@scenario(captured=False, eager="other data", versions=False)
+def test_inference_tensor_whose_data_was_set(compile: Compile) -> Steps:
+    """It is no inference tensor any more, and its writes are not counted."""
+    f = compile(lambda x: x + 1)
+    with torch.inference_mode():
+        x = torch.ones(3)
+    x.data = torch.arange(3.0)
+    for _ in range(3):
+        yield f(x), x.is_inference()

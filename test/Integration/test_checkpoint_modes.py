@@ -8,8 +8,11 @@ from functools import partial
 from typing import Any
 
 import numpy
+import pyjit
+import pytest
 import torch
 from Integration.checkpoint_steps import World, again, changed, graph
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 
@@ -139,3 +142,24 @@ def test_whether_it_is_the_backward_is_asked(w: World, x: Any, y: Any) -> Any:
         return (w.layer(x) * (2.0 if within else 1.0)).sin()
 
     return w.finish(again(f, x).sum())
+
+
+def test_hooks_on_saved_tensors_are_forbidden() -> None:
+    m, x = nn.Linear(3, 3), torch.ones(2, 3)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(m, x, use_reentrant=False).sum()
+
+    fast = pyjit.compile(f)
+    for grad in (True, False):
+        for _ in range(3):
+            with torch.set_grad_enabled(grad):
+                torch.testing.assert_close(fast(x), f(x))
+    assert pyjit.stats(fast).hits == 4
+    with torch.autograd.graph.disable_saved_tensors_hooks("not allowed"):
+        for function in (f, fast):
+            with pytest.raises(RuntimeError, match="not allowed"):
+                function(x)
+        with torch.no_grad():  # there is nothing to be saved
+            torch.testing.assert_close(fast(x), f(x))
+    assert pyjit.stats(fast).hits == 5

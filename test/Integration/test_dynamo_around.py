@@ -96,3 +96,13 @@ def test_dynamo_goes_on_behind_it() -> None:
     called = {node.target for graph in graphs for node in graph.graph.nodes}
     assert {"exp", "cos"} <= called, called
     assert torch._C._dynamo.eval_frame.get_eval_frame_callback() is None
+
+
+def test_modules_made_in_a_process_that_dynamo_served() -> None:
+    """Dynamo notes each new module by a weak reference from its first call on: a continuation may hold it."""
+    around(torch.sin)(values(2, 2))
+    f = pyjit.compile(lambda t: nn.Bilinear(2, 2, 1)(t, t) * 0)
+    for seed in range(8):
+        x = values(2, 2, seed=seed)
+        torch.testing.assert_close(f(x), torch.zeros(2, 1))
+    assert pyjit.stats(f).hits > 3, pyjit.explain(f)

@@ -12,6 +12,7 @@ import pyjit
 import pytest
 import torch
 import torch.nn.functional as F
+from Integration.training import Trainer, assert_same_state
 from torch import nn
 from torch.nn.utils import (
     clip_grad_norm_,
@@ -62,46 +63,6 @@ def plain_step(model, optimizer, x, y):
     loss.backward()
     optimizer.step()
     return loss
-
-
-class Trainer:
-    """A model, its optimizer and a step, as a user writes them."""
-
-    def __init__(self, make_model, make_optimizer, step):
-        torch.manual_seed(0)
-        self.model = make_model()
-        self.optimizer = make_optimizer(self.model)
-        self.step = step
-
-    def call(self, *batch):
-        return self.step(self.model, self.optimizer, *batch)
-
-
-def state_of(trainer):
-    """All that a step changes: parameters, gradients, buffers, the optimizer's state."""
-    named = dict(trainer.model.named_parameters()) | dict(trainer.model.named_buffers())
-    state = {name: tensor for name, tensor in named.items()}
-    state |= {f"{name}.grad": p.grad for name, p in trainer.model.named_parameters()}
-    for i, (_, slots) in enumerate(trainer.optimizer.state.items()):
-        state |= {f"state {i}.{key}": value for key, value in slots.items()}
-    return state
-
-
-def assert_same_state(a, b):
-    ours, eagers = state_of(a), state_of(b)
-    assert ours.keys() == eagers.keys()
-    for name, expected in eagers.items():
-        found = ours[name]
-        assert type(found) is type(expected), name
-        if isinstance(expected, torch.Tensor):
-            torch.testing.assert_close(
-                found, expected, rtol=2e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}"
-            )
-            assert found._version == expected._version, name
-            assert found.stride() == expected.stride(), name
-            assert found.requires_grad == expected.requires_grad, name
-        else:
-            assert found == expected, name
 
 
 def compare(

@@ -14,6 +14,7 @@ import torch
 from Integration.harness import (
     ANY,
     Compile,
+    Plain,
     Steps,
     attempt,
     module_of,
@@ -23,14 +24,9 @@ from Integration.harness import (
 )
 
 
-class _Plain:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
-
 @scenario
 def test_instance_attribute(compile: Compile) -> Steps:
-    c = _Plain(k=2.0, w=values(4, seed=1))
+    c = Plain(k=2.0, w=values(4, seed=1))
     f = compile(lambda x, c: x * c.k + c.w)
     yield f(values(4), c)
     yield f(values(4), c)
@@ -46,7 +42,7 @@ def test_instance_attribute(compile: Compile) -> Steps:
 
 @scenario
 def test_attribute_added(compile: Compile) -> Steps:
-    c = _Plain()
+    c = Plain()
     f = compile(lambda x, c: x * getattr(c, "k", 2.0))
     yield f(values(4), c)
     yield f(values(4), c)
@@ -56,7 +52,7 @@ def test_attribute_added(compile: Compile) -> Steps:
 
 @scenario
 def test_hasattr(compile: Compile) -> Steps:
-    c = _Plain()
+    c = Plain()
     f = compile(lambda x, c: x + 1 if hasattr(c, "flag") else x - 1)
     yield f(values(4), c)
     yield f(values(4), c)
@@ -389,19 +385,19 @@ def test_type_as_value(compile: Compile) -> Steps:
 
 @scenario
 def test_attribute_of_argument_list_element(compile: Compile) -> Steps:
-    items = [_Plain(k=1.0), _Plain(k=2.0)]
+    items = [Plain(k=1.0), Plain(k=2.0)]
     f = compile(lambda x, cs: x * sum(c.k for c in cs))
     yield f(values(4), items)
     yield f(values(4), items)
     items[1].k = 5.0
     yield f(values(4), items)
-    items[0] = _Plain(k=9.0)
+    items[0] = Plain(k=9.0)
     yield f(values(4), items)
 
 
 @scenario
 def test_state_in_default_of_lambda_attribute(compile: Compile) -> Steps:
-    c = _Plain(act=lambda x, k=2.0: x * k)
+    c = Plain(act=lambda x, k=2.0: x * k)
     f = compile(lambda x, c: c.act(x))
     yield f(values(4), c)
     yield f(values(4), c)
@@ -444,7 +440,7 @@ def test_global_object_attribute_in_deep_callee(compile: Compile) -> Steps:
     yield f(values(4))
     del m.c.k
     yield f(values(4))
-    m.c = _Plain(k=4.0)
+    m.c = Plain(k=4.0)
     yield f(values(4))
 
 

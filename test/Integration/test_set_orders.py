@@ -67,3 +67,48 @@ def test_orders(f: Callable[..., Any]) -> None:
         alone = pyjit.compile(f)
         for step in (fast, alone, alone, alone):
             assert _order(step(values(3), list(c))) == _order(f(values(3), list(c)))
+
+
+def _united(x: Tensor, s: Any) -> Any:
+    return x + 1, s.union([(1, 2)]), frozenset(s), s - {7}
+
+
+def _shrunk(x: Tensor, s: Any) -> Any:
+    made = set(s)
+    for element in list(made)[::2]:
+        made.discard(element)
+    return x + 1, made
+
+
+def _added_over_a_break(x: Tensor, s: Any) -> Any:
+    made = set(s)
+    print(end="")
+    for element in (100, 73, 15, 17, "z"):
+        made.add(element)
+    return x + 1, list(made), made
+
+
+@pytest.mark.parametrize("f", [_united, _shrunk, _added_over_a_break])
+def test_tables(f: Callable[..., Any]) -> None:
+    """What C code made lies otherwise than what grew by one element after the other; so do later elements then."""
+    r = random.Random(1)
+    sets = [
+        {0, 7, 8, 24, -2},
+        {0, 1, 16, 7, 24, -2},
+        {"a", "b", "c", "d", 8, 16},
+        set(),
+        {0, 8, 16, 24, 32, (1, 2)},
+    ]
+    sets += [
+        set(r.sample(range(0, 512, 8), n)) | set(r.sample(range(64), n))
+        for n in (2, 3, 5, 9)
+    ]
+    for s in sets:
+        fast = pyjit.compile(f)
+        for _ in range(4):
+            have, want = fast(values(3), set(s)), f(values(3), set(s))
+            assert _order(have) == _order(want)
+            for made in (*have[1:], *want[1:]):
+                if isinstance(made, set):
+                    made.update([5, 100, 37, 64, 72, "new"])
+            assert _order(have) == _order(want)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyjit
 import torch
 from Integration.harness import ANY, Compile, Steps, scenario, values
 from torch import nn
@@ -129,3 +130,21 @@ def test_of_parameters(compile: Compile) -> Steps:
         yield g(values(2, 3, seed=seed)).shape, told(layer.weight)
         if seed == 1:
             del layer.weight.uses
+
+
+def test_counters_settle() -> None:
+    w = torch.ones(3)
+    w.given, w.count = 0, 0
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        w.count += 1
+        return x * w.count + w.given
+
+    fast = pyjit.compile(f, options={"compare_with_eager": False})
+    for step in range(30):
+        w.given = step
+        torch.testing.assert_close(
+            fast(torch.ones(3)), torch.full((3,), 1.0 + 2 * step)
+        )
+        assert w.count == step + 1
+    assert pyjit.stats(fast).hits > 20, pyjit.explain(fast)

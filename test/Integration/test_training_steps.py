@@ -7,6 +7,7 @@ import pyjit
 import pytest
 import torch
 import torch.nn.functional as F
+from Integration.training import Trainer, assert_same_state
 from torch import nn
 
 
@@ -37,46 +38,6 @@ def convolutional():
 def batches(count, rows=6):
     torch.manual_seed(1)
     return [(torch.randn(rows, 8), torch.randn(rows, 4)) for _ in range(count)]
-
-
-class Trainer:
-    """A model, its optimizer and a step, as a user writes them."""
-
-    def __init__(self, make_model, make_optimizer, step):
-        torch.manual_seed(0)
-        self.model = make_model()
-        self.optimizer = make_optimizer(self.model.parameters())
-        self.step = step
-
-    def call(self, *batch):
-        return self.step(self.model, self.optimizer, *batch)
-
-
-def state_of(trainer):
-    """All that a step changes: parameters, gradients, buffers, the optimizer's state."""
-    named = dict(trainer.model.named_parameters()) | dict(trainer.model.named_buffers())
-    state = {name: tensor for name, tensor in named.items()}
-    state |= {f"{name}.grad": p.grad for name, p in trainer.model.named_parameters()}
-    for i, (_, slots) in enumerate(trainer.optimizer.state.items()):
-        state |= {f"state {i}.{key}": value for key, value in slots.items()}
-    return state
-
-
-def assert_same_state(a, b):
-    ours, eagers = state_of(a), state_of(b)
-    assert ours.keys() == eagers.keys()
-    for name, expected in eagers.items():
-        found = ours[name]
-        assert type(found) is type(expected), name
-        if isinstance(expected, torch.Tensor):
-            torch.testing.assert_close(
-                found, expected, rtol=2e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}"
-            )
-            assert found._version == expected._version, name
-            assert found.stride() == expected.stride(), name
-            assert found.requires_grad == expected.requires_grad, name
-        else:
-            assert found == expected, name
 
 
 def compare(make_model, make_optimizer, step, steps=6, breaks=0, hits=1, data=None):
@@ -114,14 +75,14 @@ def plain_step(model, optimizer, x, y):
 
 
 OPTIMIZERS = {
-    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
-    "sgd, momentum": lambda p: torch.optim.SGD(
-        p, lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True
+    "sgd": lambda m: torch.optim.SGD(m.parameters(), lr=0.1),
+    "sgd, momentum": lambda m: torch.optim.SGD(
+        m.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True
     ),
-    "adam": lambda p: torch.optim.Adam(p, lr=0.01),
-    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, amsgrad=True),
-    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01),
-    "adadelta": lambda p: torch.optim.Adadelta(p, lr=0.1),
+    "adam": lambda m: torch.optim.Adam(m.parameters(), lr=0.01),
+    "adamw": lambda m: torch.optim.AdamW(m.parameters(), lr=0.01, amsgrad=True),
+    "rmsprop": lambda m: torch.optim.RMSprop(m.parameters(), lr=0.01),
+    "adadelta": lambda m: torch.optim.Adadelta(m.parameters(), lr=0.1),
 }
 
 
@@ -132,19 +93,23 @@ def test_a_step_is_one_graph(name):
 
 
 OTHERS = {
-    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01),
-    "adamax": lambda p: torch.optim.Adamax(p, lr=0.01),
-    "nadam": lambda p: torch.optim.NAdam(p, lr=0.01),
-    "radam": lambda p: torch.optim.RAdam(p, lr=0.01),
-    "rprop": lambda p: torch.optim.Rprop(p, lr=0.01),
-    "asgd": lambda p: torch.optim.ASGD(p, lr=0.01),
-    "adafactor": lambda p: torch.optim.Adafactor(p, lr=0.01),
-    "adamw, foreach": lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),
-    "adamw, fused": lambda p: torch.optim.AdamW(p, lr=0.01, fused=True),
-    "adam, capturable": lambda p: torch.optim.Adam(
-        p, lr=torch.tensor(0.01), foreach=False
+    "adagrad": lambda m: torch.optim.Adagrad(m.parameters(), lr=0.01),
+    "adamax": lambda m: torch.optim.Adamax(m.parameters(), lr=0.01),
+    "nadam": lambda m: torch.optim.NAdam(m.parameters(), lr=0.01),
+    "radam": lambda m: torch.optim.RAdam(m.parameters(), lr=0.01),
+    "rprop": lambda m: torch.optim.Rprop(m.parameters(), lr=0.01),
+    "asgd": lambda m: torch.optim.ASGD(m.parameters(), lr=0.01),
+    "adafactor": lambda m: torch.optim.Adafactor(m.parameters(), lr=0.01),
+    "adamw, foreach": lambda m: torch.optim.AdamW(
+        m.parameters(), lr=0.01, foreach=True
     ),
-    "sgd, foreach": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, foreach=True),
+    "adamw, fused": lambda m: torch.optim.AdamW(m.parameters(), lr=0.01, fused=True),
+    "adam, capturable": lambda m: torch.optim.Adam(
+        m.parameters(), lr=torch.tensor(0.01), foreach=False
+    ),
+    "sgd, foreach": lambda m: torch.optim.SGD(
+        m.parameters(), lr=0.01, momentum=0.9, foreach=True
+    ),
 }
 
 
@@ -249,8 +214,8 @@ def test_two_optimizers_in_turns():
 
 
 def test_a_learning_rate_that_changes():
-    def make(p):
-        optimizer = torch.optim.SGD(p, lr=0.1)
+    def make(m):
+        optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
         make.scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
         return optimizer
 

@@ -141,3 +141,47 @@ def train(
         loss.backward()
         chosen.step()
         yield [out, loss, state(module, chosen)]
+
+
+class Trainer:
+    """A model, its optimizer and a step, as a user writes them."""
+
+    def __init__(
+        self,
+        make_model: Callable[[], nn.Module],
+        make_optimizer: Callable[[nn.Module], torch.optim.Optimizer],
+        step: Callable[..., Any],
+    ) -> None:
+        torch.manual_seed(0)
+        self.model = make_model()
+        self.optimizer = make_optimizer(self.model)
+        self.step = step
+
+    def call(self, *batch: torch.Tensor) -> Any:
+        return self.step(self.model, self.optimizer, *batch)
+
+    def state(self) -> dict[str, Any]:
+        """All that a step changes: parameters, gradients, buffers, the optimizer's state."""
+        parameters = dict(self.model.named_parameters())
+        found: dict[str, Any] = {**parameters, **dict(self.model.named_buffers())}
+        found |= {f"{name}.grad": p.grad for name, p in parameters.items()}
+        for i, slots in enumerate(self.optimizer.state.values()):
+            found |= {f"state {i}.{key}": value for key, value in slots.items()}
+        return found
+
+
+def assert_same_state(a: Trainer, b: Trainer) -> None:
+    ours, eagers = a.state(), b.state()
+    assert ours.keys() == eagers.keys()
+    for name, expected in eagers.items():
+        found = ours[name]
+        assert type(found) is type(expected), name
+        if isinstance(expected, torch.Tensor):
+            torch.testing.assert_close(
+                found, expected, rtol=2e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}"
+            )
+            assert found._version == expected._version, name
+            assert found.stride() == expected.stride(), name
+            assert found.requires_grad == expected.requires_grad, name
+        else:
+            assert found == expected, name

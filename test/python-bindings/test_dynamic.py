@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 from pyjit._C import AccessPath, ArgumentKind, PlanAction
-from pyjit._dynamic import MAX_OUTCOMES, Arguments, DynamicNumbers
+from pyjit._dynamic import MAX_OUTCOMES, Arguments, DynamicNumbers, Lifted
 from pyjit._loops import Loops
 from pyjit._planner import REPEATS, Planner
 
@@ -125,7 +125,7 @@ def test_what_is_lifted_goes_over_a_graph_break() -> None:
     config = {"width": 3}
     lifted = {AccessPath.of_argument(1).size(0)}
     x = torch.ones(4)
-    numbers.take_over(lifted, (config, x), (x, config))
+    numbers.take_over(Lifted(lifted, (config, x)), (x, config))
     assert numbers.lifted == {path(0).size(0)}
 
 
@@ -133,7 +133,7 @@ def test_a_call_that_comes_by_its_own_continuation() -> None:
     numbers = DynamicNumbers()
     numbers.lifted = {path(0).size(0), path(1).size(0)}
     x, y, z = torch.ones(4), torch.ones(3), torch.ones(2)
-    numbers.take_over(numbers.lifted, (x, y), (z, y, x))
+    numbers.take_over(Lifted(numbers.lifted, (x, y)), (z, y, x))
     assert numbers.lifted >= {path(n).size(0) for n in range(3)}
 
 

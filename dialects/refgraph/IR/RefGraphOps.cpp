@@ -157,6 +157,16 @@ LogicalResult DisjointOp::verify() {
 
 LogicalResult KeysOp::verify() { return verifyKeys(*this, getKeys()); }
 
+LogicalResult TableOp::verify() {
+  if (!llvm::isPowerOf2_64(getPlaces().size()))
+    return emitOpError("a set's table has a power of two of places, not ")
+           << getPlaces().size();
+  for (int64_t place : getPlaces())
+    if (place < 0 || place > 2)
+      return emitOpError("a place is 0, 1 or 2, not ") << place;
+  return success();
+}
+
 ArrayRef<StringRef> StateOp::getFlagNames() {
   static constexpr StringRef names[] = {"grad_mode",
                                         "inference_mode",
@@ -259,6 +269,16 @@ LogicalResult CreateOp::verify() {
       return emitOpError("of an iterator needs its type and its parts");
     return success();
   }
+  if (kind == "deque") {
+    if (getExactType() || !getItems().empty() ||
+        getAttrNames() != Builder(getContext()).getStrArrayAttr({"maxlen"}))
+      return emitOpError("of a deque takes elements and its maxlen");
+    return success();
+  }
+  bool isSet = kind == "set" || kind == "frozenset";
+  if (isSet && !getExactType() && getItems().empty() &&
+      getAttrNames() == Builder(getContext()).getStrArrayAttr({"table"}))
+    return success();
   if (getExactType() || !getEntries().empty())
     return emitOpError("of kind '")
            << kind << "': only an instance has a type and attributes";
@@ -276,9 +296,12 @@ LogicalResult CreateOp::verify() {
     count = 6;
   else if (kind == "method" || kind == "token")
     count = 2;
-  else if (kind == "cell" || kind == "number")
+  else if (kind == "number" || (kind == "cell" && !getElements().empty()))
     count = 1;
-  else if (!llvm::is_contained({"tuple", "list", "set", "frozenset", "size"},
+  else if (kind == "generator" && getElements().empty())
+    return emitOpError("of kind 'generator' lacks the function that makes it");
+  else if (kind != "cell" && kind != "generator" &&
+           !llvm::is_contained({"tuple", "list", "set", "frozenset", "size"},
                                kind))
     return emitOpError("unknown kind '") << kind << "'";
   if (count && getElements().size() != *count)

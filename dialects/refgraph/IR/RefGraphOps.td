@@ -352,6 +352,22 @@ def RefGraph_KeysOp : RefGraph_Op<"keys"> {
   let hasVerifier = 1;
 }
 
+def RefGraph_TableOp : RefGraph_Op<"table"> {
+  let summary = "where the elements of a set lie";
+  let description = [{
+    Beside `keys`: for each place of the set's hash table, 0 where nothing lies,
+    1 for an element, 2 where one was removed. What C code makes of a set (its
+    copy, its union with another one) lies, and is walked over, accordingly.
+
+    ```mlir
+    refgraph.table %s is [0, 1, 0, 0, 1, 2, 0, 0] : !refgraph.obj<"set">
+    ```
+  }];
+  let arguments = (ins RefGraph_Obj:$holder, DenseI64ArrayAttr:$places);
+  let assemblyFormat = "$holder `is` $places attr-dict `:` type($holder)";
+  let hasVerifier = 1;
+}
+
 class RefGraph_PairOp<string mnemonic, TypeConstraint type>
     : RefGraph_Op<mnemonic> {
   let arguments = (ins type:$lhs, type:$rhs);
@@ -618,9 +634,12 @@ def RefGraph_CreateOp : RefGraph_Op<"create", [AttrSizedOperandSegments]> {
     (likewise), range_iterator (the number that comes next, step, how many are
     left), iterator (of type object N: container and position, of a dict how
     many are left; `enumerate`: iterator and number; `zip`: strict and
-    iterators), method (function, self), size (torch.Size), cell (contents),
-    instance (of object N, without `__init__`), token (context variable, the
-    value that it is set to: making the token sets it).
+    iterators), method (function, self), size (torch.Size), cell (contents,
+    or none), instance (of object N, without `__init__`), token (context
+    variable, the value that it is set to: making the token sets it), generator
+    (the function that makes one which waits at a `yield`, what its frame
+    holds), deque (its elements; `maxlen` is an attribute). A set's attribute
+    `table`, in bytes, says where its elements lie (`refgraph.table`).
 
     ```mlir
     %t = refgraph.create "tuple" [%a, %b] : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"tuple">
@@ -675,7 +694,7 @@ def RefGraph_DeleteOp : RefGraph_Op<"delete"> {
 }
 
 def RefGraph_AppendOp : RefGraph_Op<"append"> {
-  let summary = "append to a list, or add to a set";
+  let summary = "append to a list or a deque, or add to a set";
   let description = [{
     ```mlir
     refgraph.append %l, %v : !refgraph.obj<"list">, !refgraph.obj<"int">
@@ -691,7 +710,7 @@ def RefGraph_AppendOp : RefGraph_Op<"append"> {
 }
 
 def RefGraph_ReplaceOp : RefGraph_Op<"replace"> {
-  let summary = "replace the whole contents of a list, set or dict";
+  let summary = "replace the whole contents of a list, deque, set or dict";
   let description = [{
     ```mlir
     refgraph.replace %l [%a, %b] : !refgraph.obj<"list">, (!refgraph.obj<"int">, !refgraph.obj<"int">)

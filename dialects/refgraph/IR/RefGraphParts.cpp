@@ -51,20 +51,20 @@ LogicalResult TraceOp::verifyRegions() {
   if (failed(verifyTerminator<LeaveOp>(*this)) || failed(verifySymbols(*this)))
     return failure();
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
-                    LengthOp, KeysOp, OffsetOp, UnhookedOp, SameOp, DistinctOp,
-                    StateOp, ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp,
-                    SymbolOp, TensorOp, DecideOp, SpeculateOp, IfOp, CreateOp,
-                    SetOp, DeleteOp, AppendOp, ReplaceOp, AdvanceOp, ShownOp,
-                    RequireGradOp, DifferentiableOp, LeaveOp>(*this);
+                    LengthOp, KeysOp, TableOp, OffsetOp, UnhookedOp, SameOp,
+                    DistinctOp, StateOp, ArithOp, CompareOp, SizeOp, StrideOp,
+                    LayoutOp, SymbolOp, TensorOp, DecideOp, SpeculateOp, IfOp,
+                    CreateOp, SetOp, DeleteOp, AppendOp, ReplaceOp, AdvanceOp,
+                    ShownOp, RequireGradOp, DifferentiableOp, LeaveOp>(*this);
 }
 
 LogicalResult GuardsOp::verifyRegions() {
   if (failed(verifyTerminator<AcceptOp>(*this)) ||
-      failed(
-          verifyBody<ExternalOp, ObjectOp, GetOp, AbsentOp, HoldsOp, LengthOp,
-                     KeysOp, UnhookedOp, SameOp, DistinctOp, DisjointOp,
-                     StateOp, CheckOp, InstanceOp, WatchOp, ConstantOp, ArithOp,
-                     CompareOp, SizeOp, StrideOp, AcceptOp>(*this)))
+      failed(verifyBody<ExternalOp, ObjectOp, GetOp, AbsentOp, HoldsOp,
+                        LengthOp, KeysOp, TableOp, UnhookedOp, SameOp,
+                        DistinctOp, DisjointOp, StateOp, CheckOp, InstanceOp,
+                        WatchOp, ConstantOp, ArithOp, CompareOp, SizeOp,
+                        StrideOp, AcceptOp>(*this)))
     return failure();
   bool watched = false;
   for (Operation &op : getBody().front()) {

@@ -266,6 +266,10 @@ void GuardReads::dropImplied() {
               id.push_back(keys.getKeys());
               return false;
             })
+            .Case([&](TableOp table) {
+              id.push_back(table.getPlacesAttr());
+              return false;
+            })
             .Case([&](LengthOp length) {
               id.push_back(length.getLengthAttr());
               return findKeys(condition.lhs) != nullptr;
@@ -314,8 +318,8 @@ FailureOr<GuardReads> GuardReads::collect(TraceOp trace,
     } else if (auto get = dyn_cast<GetOp>(op)) {
       if (failed(result.visit(get)))
         return failure();
-    } else if (isa<AbsentOp, HoldsOp, LengthOp, KeysOp, UnhookedOp, SameOp,
-                   DistinctOp, StateOp>(op)) {
+    } else if (isa<AbsentOp, HoldsOp, LengthOp, KeysOp, TableOp, UnhookedOp,
+                   SameOp, DistinctOp, StateOp>(op)) {
       if (failed(result.visitCondition(&op)))
         return failure();
     }

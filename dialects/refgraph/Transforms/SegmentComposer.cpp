@@ -295,7 +295,7 @@ SegmentComposer::append(TraceOp segment, ArrayRef<Value> arguments,
   for (Operation &op : segment.getBody().front()) {
     LogicalResult done = success();
     if (isa<ExternalOp, StateOp, ObjectOp, GetOp, AbsentOp, HoldsOp, LengthOp,
-            KeysOp, OffsetOp, SameOp, DistinctOp>(op)) {
+            KeysOp, TableOp, OffsetOp, SameOp, DistinctOp>(op)) {
       done = appendSource(&op, arguments);
     } else if (isWrite(&op)) {
       written.push_back(body.clone(op, mapping));

@@ -80,7 +80,8 @@ private:
   mlir::Value resolve(CreateOp created, Selector selector, mlir::Attribute key);
   llvm::LogicalResult checkUnwritten(mlir::Operation *read, mlir::Value holder,
                                      mlir::Attribute key, bool onePlace);
-  mlir::Value findWritten(GetOp get, mlir::Value holder);
+  mlir::Value findWritten(mlir::Value holder, Selector selector,
+                          mlir::Attribute key);
 
   // SegmentNumbers.cpp.
   static bool isNumber(mlir::Value value);

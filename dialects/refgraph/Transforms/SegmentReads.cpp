@@ -70,7 +70,8 @@ LogicalResult SegmentComposer::checkUnwritten(Operation *read, Value holder,
 
 /// What an earlier segment has left at the very place that is read; null if
 /// that cannot be told.
-Value SegmentComposer::findWritten(GetOp get, Value holder) {
+Value SegmentComposer::findWritten(Value holder, Selector selector,
+                                   Attribute key) {
   // An instance's attribute is an entry of its `__dict__`.
   struct Spot {
     Value owner;
@@ -85,7 +86,7 @@ Value SegmentComposer::findWritten(GetOp get, Value holder) {
     return Spot{getNode(dict.getHolder()),
                 selector == Selector::item ? Selector::attr : selector, key};
   };
-  Spot read = spotOf(holder, get.getSelector(), get.getKeyAttr());
+  Spot read = spotOf(holder, selector, key);
   if ((read.selector != Selector::attr && read.selector != Selector::item) ||
       !read.key)
     return {};
@@ -133,7 +134,8 @@ Value SegmentComposer::resolve(CreateOp created, Selector selector,
     return lookup(created.getItemKeys(), created.getItems());
   if (selector == Selector::attr)
     return lookup(created.getAttrNames(), created.getEntries());
-  if (selector == Selector::cell && kind == "cell")
+  if (selector == Selector::cell && kind == "cell" &&
+      !created.getElements().empty())
     return created.getElements().front();
   if (selector == Selector::field && kind == "token") {
     auto name = dyn_cast_or_null<StringAttr>(key);
@@ -254,7 +256,7 @@ LogicalResult SegmentComposer::appendRead(GetOp get) {
     for (const Variable &set : llvm::reverse(variables))
       if (set.variable == getNode(holder))
         return bind(get, set.value);
-  if (Value written = findWritten(get, holder))
+  if (Value written = findWritten(holder, get.getSelector(), get.getKeyAttr()))
     return bind(get, written);
   if (failed(checkUnwritten(get, holder, get.getKeyAttr(),
                             get.getSelector() == Selector::attr ||
@@ -338,9 +340,13 @@ LogicalResult SegmentComposer::appendCheck(Operation *op) {
     return success();
   }
   auto absent = dyn_cast<AbsentOp>(op);
-  if (failed(checkUnwritten(op, operands[0],
-                            absent ? absent.getKeyAttr() : Attribute(),
-                            absent != nullptr)))
+  auto present = dyn_cast<HoldsOp>(op);
+  if (present && findWritten(operands[0], Selector::item, present.getKey()))
+    return success();
+  Attribute key = absent    ? absent.getKeyAttr()
+                  : present ? present.getKeyAttr()
+                            : Attribute();
+  if (failed(checkUnwritten(op, operands[0], key, absent || present)))
     return failure();
   if (!made) {
     reads->clone(*op, mapping);
@@ -352,6 +358,8 @@ LogicalResult SegmentComposer::appendCheck(Operation *op) {
     holds = countElements(created) == int64_t(length.getLength());
   } else if (auto keys = dyn_cast<KeysOp>(op); keys && created) {
     holds = hasItems(created) && created.getItemKeys() == keys.getKeysAttr();
+  } else if (present && created) {
+    holds = llvm::is_contained(created.getItemKeys(), present.getKey());
   } else if (auto offset = dyn_cast<OffsetOp>(op)) {
     auto result = cast<OpResult>(getNode(operands[0]));
     auto call = dyn_cast<TensorOp>(result.getOwner());
@@ -365,6 +373,8 @@ LogicalResult SegmentComposer::appendCheck(Operation *op) {
     holds = hasItems(created) && isa<StringAttr>(absent.getKeyAttr()) &&
             llvm::all_of(created.getItemKeys(), llvm::IsaPred<StringAttr>) &&
             !llvm::is_contained(created.getItemKeys(), absent.getKeyAttr());
+  } else if (absent && created && absent.getSelector() == Selector::cell) {
+    holds = created.getKind() == "cell" && created.getElements().empty();
   } else if (absent && created) {
     holds = absent.getSelector() == Selector::attr &&
             created.getKind() == "instance" &&

@@ -148,8 +148,10 @@ def SelectGradientsPass
     (`create_graph=True`).
 
     Random numbers are drawn once more, those that no gradient needs, too: the
-    program runs with the generators as they were. Of operators that may do
-    anything nobody knows what they do the next time, and they are refused.
+    program runs with the generators as they were. Which way a branch on data
+    goes (`tssa.speculate`) is known by then. Of operators that may do anything
+    nobody knows what they do the next time, and they are refused where a
+    gradient needs them, or later random numbers do.
 
     ```mlir
     func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {

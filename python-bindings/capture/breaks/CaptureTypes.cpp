@@ -84,6 +84,8 @@ PyStructSequence_Field captureFields[] = {
     {"reason",
      "Why the call's first segment is not among the segments: a Reason, or "
      "None."},
+    {"eager_seconds", "How long the call ran as in eager, when nothing more "
+                      "was to be recorded."},
     {nullptr, nullptr}};
 
 PyStructSequence_Field planFields[] = {
@@ -103,7 +105,7 @@ PyStructSequence_Desc descriptions[kKinds] = {
     {"pyjit._C.DispatchState", "Torch's thread state.", dispatchStateFields, 3},
     {"pyjit._C.Segment", "A segment of a call that was recorded.",
      segmentFields, 11},
-    {"pyjit._C.Capture", "One monitored call.", captureFields, 5},
+    {"pyjit._C.Capture", "One monitored call.", captureFields, 6},
     {"pyjit._C.Plan", "What becomes of a continuation.", planFields, 5}};
 
 /// Made when first asked for: two modules hold this code.
@@ -299,7 +301,8 @@ PyObject *pyjit::capture::toPython(SegmentedResult &result,
       kCapture,
       {result.result, segments, toTuple(result.learned, lesson),
        ::toPython(result.passed),
-       result.reason.empty() ? Py_NewRef(Py_None) : ::toPython(result.reason)});
+       result.reason.empty() ? Py_NewRef(Py_None) : ::toPython(result.reason),
+       PyFloat_FromDouble(result.eagerSeconds)});
 }
 
 PyObject *pyjit::capture::toPython(CaptureResult &result,

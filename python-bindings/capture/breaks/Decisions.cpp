@@ -472,11 +472,14 @@ bool Run::goesOneWay(PyCodeObject *code, int offset, PyObject *object,
   auto point = known.find(site);
   bool isKnown = point != known.end();
   Reason why = isKnown ? point->second : ranBackward(s) ? oneWay() : fewWays();
+  Condition condition{s, object, truth};
+  if (s.decisions.heads.count > 0 || s.checkpoint.repeats() || !planner ||
+      surveying || !condition.isRecorded())
+    return false;
+  // Asked last: it looks at all that the call has made.
   bool wanted = isKnown ? goesThrough(why)
                         : why.kind == ReasonKind::OneWay || handsOnOthers(s);
-  Condition condition{s, object, truth};
-  if (!wanted || s.decisions.heads.count > 0 || s.checkpoint.repeats() ||
-      !planner || surveying || !condition.isRecorded())
+  if (!wanted)
     return false;
   int outcome = condition.outcome();
   if (outcome < 0)

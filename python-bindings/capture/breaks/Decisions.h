@@ -57,6 +57,8 @@ public:
   /// Asked where the size of an operator's result depends on data: whether to
   /// record on, with the size that it has in this call.
   std::function<bool()> atSize;
+  /// Asked where an iteration of a loop ends: whether to end the recording.
+  std::function<bool(PyCodeObject *, int)> atLoop;
 
   /// The instruction at `offset` branches on a number that the specialization
   /// computes.

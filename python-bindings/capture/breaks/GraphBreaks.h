@@ -30,6 +30,10 @@ inline Reason oneWay() {
 inline Reason fewWays() {
   return {ReasonKind::FewWays, "a branch that calls take few ways"};
 }
+/// Where an iteration of a loop ends that is not recorded whole.
+inline Reason longLoop() {
+  return {ReasonKind::LongLoop, "a loop whose iterations are a graph each"};
+}
 inline bool goesThrough(const Reason &reason) {
   return reason.kind == ReasonKind::OneWay ||
          reason.kind == ReasonKind::FewWays;

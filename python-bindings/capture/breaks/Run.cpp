@@ -23,8 +23,13 @@ static PyObject *onEvent(PyObject *, PyObject *const *args, Py_ssize_t nargs) {
   Run *run = Run::current;
   if (run && nargs == 2 && PyThreadState_Get() == run->thread) {
     // Handlers only look; whatever error a look-up leaves is not the user's.
-    (run->*handle)(reinterpret_cast<PyCodeObject *>(args[0]),
-                   int(PyLong_AsLong(args[1])));
+    // One of Torch's must not leave the interpreter's callback, either.
+    try {
+      (run->*handle)(reinterpret_cast<PyCodeObject *>(args[0]),
+                     int(PyLong_AsLong(args[1])));
+    } catch (const std::exception &error) {
+      run->failed(error.what());
+    }
     if (PyErr_Occurred())
       PyErr_Clear();
   }
@@ -126,8 +131,13 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
       }
     }
     current = this;
+    events = &monitoring;
     device.settle(isRecording());
     result = eager();
+    if (!events)
+      eagerSeconds =
+          std::chrono::duration<double>(Clock::now() - eventsEnded).count();
+    events = nullptr;
     device.end();
     current = nullptr;
     Recording::current = nullptr;
@@ -230,6 +240,40 @@ void Run::onEvent(PyCodeObject *code, int offset, bool starts) {
   if (!starts)
     copies.before(pyjitCurrentFrame(), code, offset);
   device.settle(isRecording());
+  endEvents();
+}
+
+/// What is not recorded runs at its own speed, once nothing more will be, or
+/// where so much has gone by that is recorded already (the further iterations
+/// of a loop) that what follows is better left to a call which comes there
+/// through compiled code. Comparisons of copied numbers need the events.
+void Run::endEvents() {
+  static constexpr size_t kMostPassedOver = 200'000;
+  passedOver = recording ? 0 : passedOver + 1;
+  if (!events || !copies.empty() || (!stopped && passedOver < kMostPassedOver))
+    return;
+  stopped = true;
+  events->end();
+  events = nullptr;
+  eventsEnded = Clock::now();
+}
+
+/// Nothing comes of what is being recorded, and nothing more will be.
+void Run::abandon() {
+  TensorRecorder::stop();
+  Recording::current = nullptr;
+  recording.reset();
+  stopped = true;
+}
+
+void Run::failed(const std::string &what) {
+  abandon();
+  // Torch's errors show a C++ stack below.
+  if (reason.empty())
+    reason = {ReasonKind::Internal,
+              "an error of pyjit's own while it recorded: " +
+                  what.substr(0, what.find('\n'))};
+  endEvents();
 }
 
 void Run::handleStart(PyCodeObject *code, int offset) {
@@ -247,10 +291,7 @@ void Run::handleInstruction(PyCodeObject *code, int offset) {
     // An exception left the frames that are recorded.
     for (const Waiting &outer : waiting)
       if (outer.frame == frame) {
-        TensorRecorder::stop();
-        Recording::current = nullptr;
-        recording.reset();
-        stopped = true;
+        abandon();
         return;
       }
     recording->onInstruction(code, offset);
@@ -381,6 +422,7 @@ SegmentedResult pyjit::capture::captureWithGraphBreaks(
   out.learned = std::move(run.learned);
   out.passed = std::move(run.passed);
   out.reason = run.reason;
+  out.eagerSeconds = run.eagerSeconds;
   run.learned.clear();
   run.passed.clear();
   return out;

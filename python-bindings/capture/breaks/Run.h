@@ -13,7 +13,11 @@
 #include "Recorder.h"
 #include "Recording.h"
 
+#include <chrono>
+
 namespace pyjit::capture {
+
+class SysMonitoring;
 
 /// The line of the program that an instruction belongs to.
 SourceLine sourceLineOf(PyCodeObject *code, int offset);
@@ -34,6 +38,8 @@ public:
   void onInstruction(PyCodeObject *code, int offset) {
     onEvent(code, offset, /*starts=*/false);
   }
+  /// A handler threw: the call goes on without being recorded.
+  void failed(const std::string &what);
   static Run *current;
 
   const CaptureRequest &request;
@@ -43,6 +49,7 @@ public:
   std::vector<SegmentedResult::Lesson> learned;
   std::vector<Site> passed;
   PyThreadState *thread = nullptr;
+  double eagerSeconds = 0; ///< since the events have ended
   /// The recording of the whole call, when no graph break was needed.
   std::unique_ptr<Recording> whole;
 
@@ -71,13 +78,21 @@ private:
              goesByTruth(code, offset, condition);
     };
     recording.decisions.atSize = [this] { return goesBySize(); };
+    recording.decisions.atLoop = [this](PyCodeObject *code, int offset) {
+      return isTooLong(code, offset);
+    };
   }
   /// Looks at what became of the recording.
   void after();
   void add(Recording &recording, PyObject *graphBreak);
   static void noteSites(Segment &segment, const Recording &recording);
 
+  // LongLoops.cpp.
+  bool isTooLong(PyCodeObject *code, int offset);
+  bool canBreakBefore(Recording &recording);
+
   // RunBreaks.cpp.
+  static std::vector<FrameState> framesAtGraphBreak(Recording &recording);
   void breakGraph(std::unique_ptr<Recording> recording);
   void refuseSegments(const Reason &why);
   void await(Recording &recording, const std::vector<FrameState> &states);
@@ -90,6 +105,7 @@ private:
                        const std::vector<FrameState> &states);
   bool learnAtEnd(Recording &recording);
   void learnNumbers(Recording &recording);
+  bool learnLoop(const Recording &recording);
   void learnOneWay(size_t from = 0, const Reason &why = oneWay());
 
   // RunResume.cpp.
@@ -119,7 +135,9 @@ private:
   bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
 
   // One event (Run.cpp).
+  void endEvents();
   void onEvent(PyCodeObject *code, int offset, bool starts);
+  void abandon();
   void handleStart(PyCodeObject *code, int offset);
   void handleInstruction(PyCodeObject *code, int offset);
   bool isRecording() const { return recording && !recording->ended(); }
@@ -159,6 +177,11 @@ private:
   bool recordedAll = true;
   std::vector<PyObject *> kept;
   bool stopped = false;
+  using Clock = std::chrono::steady_clock;
+  SysMonitoring *events = nullptr; ///< null: none come any more
+  Clock::time_point eventsEnded;
+  /// Instructions that went by since something was recorded.
+  size_t passedOver = 0;
   /// Where the iterations of loops begin that were recorded as such (of
   /// original code).
   std::set<std::pair<PyCodeObject *, int>> loops;

@@ -178,7 +178,7 @@ bool Run::goesBySize() {
 
 /// The frames that a graph break takes apart, outermost first; empty if the
 /// interpreter cannot be made to go on from here.
-static std::vector<FrameState> framesAtGraphBreak(Recording &recording) {
+std::vector<FrameState> Run::framesAtGraphBreak(Recording &recording) {
   std::vector<FrameState> states;
   size_t innermost = recording.tracker.frames.size() - 1;
   bool direct = recording.breaks.resumed ||
@@ -284,6 +284,17 @@ void Run::learnOneWay(size_t from, const Reason &why) {
   }
 }
 
+/// Where iterations end of a loop that has become too long: the next recording
+/// breaks at the first. False: that was known.
+bool Run::learnLoop(const Recording &recording) {
+  auto site = siteOf(recording.tracker.frames.back());
+  if (!known.emplace(site, recording.reason).second)
+    return false;
+  learned.push_back({Py_NewRef(reinterpret_cast<PyObject *>(site.first)),
+                     site.second, recording.reason});
+  return true;
+}
+
 SourceLine pyjit::capture::sourceLineOf(PyCodeObject *code, int offset) {
   const char *file = PyUnicode_AsUTF8(code->co_filename);
   const char *function = PyUnicode_AsUTF8(code->co_qualname);
@@ -338,6 +349,11 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     if (reason.empty())
       reason = why;
   };
+  if (why.kind == ReasonKind::LongLoop && learnLoop(*recording)) {
+    noteReason();
+    stopped = true;
+    return;
+  }
   bool lost = !recording->dataNumbers.lostSites.empty();
   std::vector<FrameState> states;
   if (lost)

@@ -103,13 +103,35 @@ Reason Run::whyNoStart(PyjitFrame *frame) {
   return {};
 }
 
+/// Whether the weak reference is a key of one of Dynamo's tables by identity:
+/// once a process has called `torch.compile`, each new module is noted in one
+/// (`torch._dynamo.mutation_guard`). No program reads those.
+static bool isDynamosNote(PyWeakReference *reference) {
+  static PyObject *module = PyUnicode_InternFromString("torch._dynamo.utils");
+  PyObject *callback = reference->wr_callback;
+  if (!callback || !PyFunction_Check(callback))
+    return false;
+  PyObject *name = PyFunction_GetModule(callback); // borrowed
+  return name && PyUnicode_Check(name) && PyUnicode_Compare(name, module) == 0;
+}
+
+/// Whether somebody would see the object die.
+static bool isWatched(PyObject *object) {
+  if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)))
+    return false;
+  auto *reference = reinterpret_cast<PyWeakReference *>(
+      *PyObject_GET_WEAKREFS_LISTPTR(object));
+  while (reference && isDynamosNote(reference))
+    reference = reference->wr_next;
+  return reference;
+}
+
 /// Whether one of the objects has weak references, and no holder but the frame:
 /// the call may drop it, which a recording that holds it would hide.
 static bool mayDieSeen(const std::vector<PyObject **> &places) {
   return std::any_of(places.begin(), places.end(), [&](PyObject **place) {
     PyObject *object = *place;
-    return PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) &&
-           *PyObject_GET_WEAKREFS_LISTPTR(object) &&
+    return isWatched(object) &&
            Py_REFCNT(object) == std::count_if(places.begin(), places.end(),
                                               [&](PyObject **other) {
                                                 return *other == object;

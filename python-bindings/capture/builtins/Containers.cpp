@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Recording.h"
+#include "Sets.h"
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
-#include "objects/SetOrder.h"
+#include "objects/SetContents.h"
 #include "tensors/Tensors.h"
 
 #include <algorithm>
@@ -32,6 +33,8 @@ void Containers::readAll(PyObject *o) {
       s.reads.readIndex(node, Select::Item, i, PySequence_Fast_GET_ITEM(o, i));
     return;
   }
+  if (pyjitIsDeque(o))
+    return readDeque(o, /*lost=*/0, elementsIn(o));
   if (PyDict_Check(o)) {
     PyObject *list = keysInOrder(o);
     s.reads.keys(node, list);
@@ -43,37 +46,47 @@ void Containers::readAll(PyObject *o) {
       s.reads.read(node, Select::Item, key, value);
     return;
   }
-  if (PyFrozenSet_CheckExact(o) && node->pinned) {
-    PyObject *list = PySequence_List(o);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
-      if (!s.objects.known(PyList_GET_ITEM(list, i)))
-        s.objects.pin(PyList_GET_ITEM(list, i));
-    s.objects.keep(list);
-    Py_DECREF(list);
+  if (PyAnySet_Check(o)) {
+    readElements(o);
+    if (!s.dead && !(node->pinned && PyFrozenSet_CheckExact(o)))
+      s.reads.table(node);
     return;
   }
-  if (PyAnySet_Check(o))
-    return s.end(ReasonKind::EarlierObject,
-                 "walking a set from before the call: its order is not known");
   s.end(ReasonKind::EarlierObject,
         "reading a " + typeName(o) + " from before the call");
 }
 
-/// What C code makes of a set (`a | b`) lies as its table does, which may be
-/// another one though it is walked over in one order.
-ResultKind Containers::walk(PyObject *o) {
-  Node *node = isValue(o) ? nullptr : s.objects.find(o);
-  if (!node || !node->external || node->owned || !PyAnySet_CheckExact(o) ||
-      (node->pinned && PyFrozenSet_CheckExact(o)))
-    return iterate(o);
-  std::vector<PyObject *> elements = walkOver(o);
-  if (!std::all_of(elements.begin(), elements.end(), isValue))
-    return iterate(o);
-  PyObject *list = PySequence_List(o);
+/// `elements`: what is left of those from before the call, `lost` of which the
+/// call has pushed out. Numbers differ from call to call, and nothing follows
+/// them from a deque on.
+void Containers::readDeque(PyObject *deque, Py_ssize_t lost,
+                           const std::vector<PyObject *> &elements) {
+  Node *node = s.objects.require(deque);
+  if (std::any_of(elements.begin(), elements.end(), isNumber))
+    return s.end(ReasonKind::EarlierObject,
+                 "a deque of numbers from before the call");
+  s.reads.length(node, lost + Py_ssize_t(elements.size()));
+  for (size_t i = 0; i < elements.size() && !s.dead; ++i)
+    s.reads.readIndex(node, Select::Item, lost + Py_ssize_t(i), elements[i]);
+}
+
+void Containers::readElements(PyObject *set) {
+  Node *node = s.objects.require(set);
+  if (!node || !node->external)
+    return;
+  if (node->pinned && PyFrozenSet_CheckExact(set)) {
+    for (PyObject *element : walkOver(set))
+      if (!s.objects.known(element))
+        s.objects.pin(element);
+    return;
+  }
+  if (!isReadByElements(set))
+    return s.end(ReasonKind::EarlierObject,
+                 "walking a set from before the call: its order is not known");
+  PyObject *list = PySequence_List(set);
   s.reads.keys(node, list);
   s.objects.keep(list);
   Py_DECREF(list);
-  return ResultKind::Fresh;
 }
 
 /// `sequence[start:stop]`: the elements beside it say nothing.
@@ -107,6 +120,7 @@ void Containers::readSlice(PyObject *sequence, PyObject *start,
 void Containers::readDeep(PyObject *o, int depth) {
   if (s.dead || isValue(o))
     return;
+  ReadsNumbers scope(s.now, ReadNumbers::LookedAt);
   if (depth > 20)
     return s.end(ReasonKind::TooMuch, "a deeply nested object");
   if (ObjectTable::isTensor(o))
@@ -142,10 +156,8 @@ void Containers::readDeep(PyObject *o, int depth) {
     }
     return;
   }
-  if (PyAnySet_Check(o)) {
-    walk(o);
-    return;
-  }
+  if (PyAnySet_Check(o))
+    return readElements(o);
   if (isHeap(o)) {
     // By identity, or by Python code that is followed.
     PyObject *eq = s.attributes.special(o, "__eq__");
@@ -280,6 +292,20 @@ void Containers::dictItem(PyObject *dict, PyObject *key) {
   PyErr_Clear();
 }
 
+void Containers::dictKey(PyObject *dict, PyObject *key) {
+  Node *node = s.objects.require(dict);
+  if (!node || !node->external || node->dictOf)
+    return dictItem(dict, key);
+  readKey(key);
+  if (s.dead)
+    return;
+  if (PyDict_GetItemWithError(dict, key))
+    s.reads.holds(node, key);
+  else if (!PyErr_Occurred())
+    s.reads.absent(node, Select::Item, key);
+  PyErr_Clear();
+}
+
 void Containers::readFields(PyObject *object,
                             std::initializer_list<const char *> names) {
   Node *node = s.objects.find(object);
@@ -302,7 +328,8 @@ bool Containers::append(PyObject *list, PyObject *item) {
     return node && !node->external;
   if (s.reads.lengthIsRead(node)) // its contents are at hand
     return false;
-  // What was read before stays guarded; from now on nothing may be.
+  if (!node->appended)
+    node->lengthBefore = Py_SIZE(list);
   node->appended = true;
   s.effects.changes.push_back(node);
   s.objects.keep(item);
@@ -323,10 +350,7 @@ void Containers::setItem(PyObject *set, PyObject *item) {
     return PyErr_Clear();
   if (!found)
     return s.reads.absent(node, Select::Item, item);
-  if (!s.reads.firstTime(node, Select::Item, item))
-    return;
-  PyjitValue holder = s.objects.ssa(node);
-  s.add(PyjitHoldsOp{.holder = holder, .key = s.objects.constant(item)});
+  s.reads.holds(node, item);
 }
 
 Py_ssize_t Containers::appendedTo(const Node *list) const {
@@ -338,14 +362,25 @@ Py_ssize_t Containers::appendedTo(const Node *list) const {
 
 /// What it held before the call is what stands before the appended elements.
 void Containers::ownAppended(Node *list) {
-  Py_ssize_t before = PyList_GET_SIZE(list->object) - appendedTo(list);
-  if (before < 0)
+  std::vector<PyObject *> elements = elementsIn(list->object);
+  Py_ssize_t left = Py_ssize_t(elements.size()) - appendedTo(list),
+             before = list->lengthBefore;
+  bool isDeque = pyjitIsDeque(list->object);
+  if (isDeque ? left > before : left != before)
     return s.end(ReasonKind::NativeFunction,
                  "a list that changed behind the recorder's back");
   list->appended = false;
-  s.reads.length(list, before);
-  for (Py_ssize_t i = 0; i < before && !s.dead; ++i)
-    s.reads.readIndex(list, Select::Item, i, PyList_GET_ITEM(list->object, i));
+  elements.resize(std::max<Py_ssize_t>(left, 0));
+  if (isDeque) {
+    readDeque(list->object, before - Py_ssize_t(elements.size()), elements);
+    readBound(list->object);
+  } else {
+    s.reads.length(list, before);
+    for (Py_ssize_t i = 0; i < before && !s.dead; ++i)
+      s.reads.readIndex(list, Select::Item, i, elements[i]);
+  }
+  if (s.dead)
+    return;
   list->owned = list->replaced = true;
   s.effects.replaced.push_back(list);
 }
@@ -364,17 +399,40 @@ void Containers::own(PyObject *o) {
     return ownAppended(node);
   // A set that is filled again lies as its table does then, which is not how
   // eager's lies that grew from another one.
-  if (!PyList_CheckExact(o) && !PyDict_Check(o))
+  if (!PyList_CheckExact(o) && !PyDict_Check(o) && !pyjitIsDeque(o))
     return s.end(ReasonKind::EarlierObject,
                  "a change of a " + typeName(o) + " from before the call");
   size_t before = s.scalars.pendingReads();
   readAll(o);
   if (PyList_CheckExact(o))
     s.scalars.ownNumbers(node, before);
+  if (pyjitIsDeque(o))
+    readBound(o);
   if (s.dead)
     return;
   node->owned = node->replaced = true;
   s.effects.replaced.push_back(node);
+}
+
+/// Of how many elements at most a deque is.
+void Containers::readBound(PyObject *deque) {
+  readFields(deque, {"maxlen"});
+  PyObject *bound = PyObject_GetAttrString(deque, "maxlen");
+  s.scalars.specializeDeep(bound);
+  Py_XDECREF(bound);
+  PyErr_Clear();
+}
+
+bool Containers::writeElement(PyObject *set, PyObject *item, bool isIn) {
+  Node *node = s.objects.require(set);
+  if (!node || s.dead || !node->external)
+    return true;
+  // What is removed and added again comes to lie elsewhere.
+  if (!PySet_CheckExact(set) || !isHashedInC(item) ||
+      s.reads.written(node, Select::Item, item))
+    return false;
+  s.effects.noteWrite(node, Select::Item, item, isIn ? Py_True : nullptr);
+  return true;
 }
 
 void Containers::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
@@ -395,6 +453,8 @@ void Containers::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
   }
   if (value && !isValue(value) && !s.objects.require(value))
     return;
+  if (holdsNan(key))
+    return s.end(ReasonKind::UnusualObject, "a nan as a key");
   PyObject *old = PyDict_GetItemWithError(dict, key);
   if (!value && !s.reads.written(node, Select::Item, key)) {
     if (old)

@@ -20,15 +20,16 @@ public:
   ResultKind subscript(PyObject *object, PyObject *key);
   void storeSubscript(PyObject *object, PyObject *key, PyObject *value);
   ResultKind iterate(PyObject *object);
-  /// `iterate` for what goes from element to element and asks nothing else: the
-  /// order of a set of values from before the call is checked by each call.
-  ResultKind walk(PyObject *o);
   /// Who makes a list of it asks first how long it may be.
   void hintLength(PyObject *o);
   ResultKind next(PyObject *iterator);
   void contains(PyObject *container, PyObject *item);
-  /// Reads every element (and key) of an external container.
+  /// Reads every element (and key) of an external container, and how a set's
+  /// lie: what C code makes of it lies as they do.
   void readAll(PyObject *container);
+  /// The elements of a set in the order of walking over it, which each call
+  /// checks for one from before.
+  void readElements(PyObject *set);
   void readSlice(PyObject *sequence, PyObject *start, PyObject *stop);
   /// Which keys an external dict has.
   void readKeys(PyObject *dict);
@@ -39,10 +40,12 @@ public:
   void lookAtItems(PyObject *iterator);
   /// Reads the tuples and lists of values in `object`, itself included.
   void lookInto(PyObject *object, int depth = 0);
-  /// Reads `dict[key]`: present or absent.
   /// What a dict looks at of a key.
   void readKey(PyObject *key);
+  /// Reads `dict[key]`: present or absent.
   void dictItem(PyObject *dict, PyObject *key);
+  /// Reads `key in dict` alone.
+  void dictKey(PyObject *dict, PyObject *key);
   /// `item` is looked for in, or put into, a set: hashed and compared.
   void hashInto(PyObject *set, PyObject *item);
   bool holdsTensors(PyObject *set);
@@ -59,8 +62,15 @@ public:
   /// Before a write to an external container: records all of it.
   void own(PyObject *container);
   void writeItem(PyObject *dict, PyObject *key, PyObject *value);
+  /// Adds to a set, or removes from it, what it does not, or does, hold; false
+  /// if that cannot be written out.
+  bool writeElement(PyObject *set, PyObject *item, bool isIn);
 
 private:
+  void readDeque(PyObject *deque, Py_ssize_t lost,
+                 const std::vector<PyObject *> &elements);
+  void readBound(PyObject *deque);
+
   Recording &s;
 };
 

@@ -158,8 +158,13 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
   }
   if (PyRange_Check(o))
     return ResultKind::Fresh;
-  if (!node->external && !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque"))
+  if (pyjitIsDeque(o)) {
+    Py_ssize_t i = PyLong_Check(key) ? PyLong_AsSsize_t(key) : 0;
+    PyErr_Clear();
+    if (node->external && (i >= 0 || i < -s.containers.appendedTo(node)))
+      readAll(o);
     return ResultKind::Known;
+  }
   if (!node->external && !std::strcmp(Py_TYPE(o)->tp_name, "re.Match") &&
       isValue(key)) {
     s.scalars.specializeDeep(key);
@@ -222,7 +227,16 @@ void Containers::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
       iterate(value);
     return;
   }
+  if (pyjitIsDeque(o))
+    return own(o);
   s.end(ReasonKind::UnusualObject, "storing an item of a " + typeName(o));
+}
+
+/// Whether a call of a Python function makes a generator, and runs nothing.
+static bool makesGenerator(PyObject *function) {
+  auto *code = reinterpret_cast<PyCodeObject *>(
+      reinterpret_cast<PyFunctionObject *>(function)->func_code);
+  return code->co_flags & CO_GENERATOR;
 }
 
 ResultKind Containers::iterate(PyObject *o) {
@@ -237,28 +251,27 @@ ResultKind Containers::iterate(PyObject *o) {
   if (isHeap(o) && !PyType_Check(o)) {
     PyObject *iter = s.attributes.special(o, "__iter__");
     if (iter && PyFunction_Check(iter))
-      return ResultKind::Known;
+      return makesGenerator(iter) ? ResultKind::Fresh : ResultKind::Known;
     if (!iter) {
       s.attributes.special(o, "__getitem__");
       s.attributes.special(o, "__len__");
       return ResultKind::Fresh;
     }
   }
-  if (PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o) ||
-      PyAnySet_Check(o)) {
-    readAll(o);
-    if (PyAnySet_Check(o) && holdsTensors(o))
+  if (PyAnySet_Check(o)) {
+    readElements(o);
+    if (holdsTensors(o))
       s.end(ReasonKind::ObjectIdentity,
             "walking a set of tensors: its order follows their addresses");
     return ResultKind::Fresh;
   }
-  if (PyRange_Check(o))
-    return ResultKind::Fresh;
-  if (!std::strcmp(Py_TYPE(o)->tp_name, "collections.deque")) {
-    if (s.objects.isExternal(o))
-      s.end(ReasonKind::EarlierObject, "a deque from before the call");
+  if (PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o) ||
+      pyjitIsDeque(o)) {
+    readAll(o);
     return ResultKind::Fresh;
   }
+  if (PyRange_Check(o))
+    return ResultKind::Fresh;
   if (isNativeIterator(o) || isView(o)) {
     if (s.objects.isExternal(o))
       s.end(ReasonKind::EarlierObject,
@@ -268,15 +281,14 @@ ResultKind Containers::iterate(PyObject *o) {
   if (PyType_Check(o)) {
     PyObject *iter = s.attributes.special(o, "__iter__");
     if (iter && PyFunction_Check(iter))
-      return ResultKind::Known;
+      return makesGenerator(iter) ? ResultKind::Fresh : ResultKind::Known;
   }
   s.end(ReasonKind::UnusualObject, "iterating over a " + typeName(o));
   return ResultKind::Fresh;
 }
 
 void Containers::hintLength(PyObject *o) {
-  if (isValue(o) || ObjectTable::isTensor(o) || !isHeap(o) || PyType_Check(o) ||
-      !s.objects.require(o))
+  if (isValue(o) || !isHeap(o) || PyType_Check(o) || !s.objects.require(o))
     return;
   if (!s.attributes.special(o, "__len__"))
     s.attributes.special(o, "__length_hint__");
@@ -315,7 +327,7 @@ void Containers::contains(PyObject *container, PyObject *item) {
   }
   if (PyDict_Check(container))
     return s.scalars.isFollowed(item) ? readKeys(container)
-                                      : dictItem(container, item);
+                                      : dictKey(container, item);
   if (PyAnySet_Check(container)) {
     hashInto(container, item);
     return setItem(container, item);
@@ -325,6 +337,12 @@ void Containers::contains(PyObject *container, PyObject *item) {
     // Identity comes first: `tensor in [tensor]` never compares it.
     readDeep(item);
     return readDeep(container);
+  }
+  if (pyjitIsDeque(container)) {
+    readDeep(item);
+    for (PyObject *element : elementsIn(container))
+      readDeep(element);
+    return readAll(container);
   }
   if (Py_IS_TYPE(container, &PyDictKeys_Type) || isView(container)) {
     if (s.objects.isExternal(container))

@@ -13,7 +13,9 @@ void pyjit::capture::hashElements(Recording &s, PyObject *from) {
     return;
   s.containers.iterate(from);
   s.containers.lookAtItems(from);
-  if (PyList_Check(from) || PyTuple_Check(from)) {
+  if (PyAnySet_Check(from)) {
+    s.containers.readAll(from);
+  } else if (PyList_Check(from) || PyTuple_Check(from)) {
     s.containers.readDeep(from);
   } else if (PyDict_Check(from)) {
     PyObject *key;
@@ -39,8 +41,15 @@ void pyjit::capture::hashPairs(Recording &s, PyObject *pairs) {
 namespace {
 
 ResultKind dictGet(Recording &s, const Call &c) {
+  s.now.numbers = ReadNumbers::HandedOn;
   if (c.args.size() >= 2 && PyDict_Check(c.args[0]))
     s.containers.dictItem(c.args[0], c.args[1]);
+  return ResultKind::Known;
+}
+
+ResultKind dictContains(Recording &s, const Call &c) {
+  if (c.args.size() == 2 && PyDict_Check(c.args[0]))
+    s.containers.contains(c.args[0], c.args[1]);
   return ResultKind::Known;
 }
 
@@ -54,6 +63,7 @@ int holds(PyObject *container, PyObject *key) {
 ResultKind dictSetDefault(Recording &s, const Call &c) {
   if (c.args.size() < 2)
     return ResultKind::Known;
+  s.now.numbers = ReadNumbers::HandedOn;
   s.containers.dictItem(c.args[0], c.args[1]);
   if (holds(c.args[0], c.args[1]) == 0)
     s.containers.writeItem(c.args[0], c.args[1],
@@ -64,9 +74,12 @@ ResultKind dictSetDefault(Recording &s, const Call &c) {
 ResultKind dictPop(Recording &s, const Call &c) {
   if (c.args.size() < 2)
     return ResultKind::Known;
-  s.containers.dictItem(c.args[0], c.args[1]);
+  s.now.numbers = ReadNumbers::HandedOn;
+  // What is deleted is read first.
   if (holds(c.args[0], c.args[1]) == 1)
     s.containers.writeItem(c.args[0], c.args[1], nullptr);
+  else
+    s.containers.dictItem(c.args[0], c.args[1]);
   return ResultKind::Known;
 }
 
@@ -115,8 +128,10 @@ ResultKind mutateFresh(Recording &s, const Call &c) {
 
 ResultKind mutateFrom(Recording &s, const Call &c) {
   mutate(s, c);
-  for (size_t i = 1; i < c.args.size(); ++i)
+  for (size_t i = 1; i < c.args.size(); ++i) {
+    s.containers.hintLength(c.args[i]);
     s.containers.iterate(c.args[i]);
+  }
   return ResultKind::Known;
 }
 
@@ -156,13 +171,21 @@ ResultKind listRemove(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+/// Adds or removes one element.
+ResultKind changeSet(Recording &s, const Call &c, bool isIn) {
+  return s.ended() || s.containers.writeElement(c.args[0], c.args[1], isIn)
+             ? ResultKind::Known
+             : mutate(s, c);
+}
+
 /// `discard` and `add` change nothing where there is nothing to do.
 ResultKind setDiscard(Recording &s, const Call &c) {
   if (c.args.size() != 2)
     return ResultKind::Known;
   s.containers.readDeep(c.args[1]);
   s.containers.setItem(c.args[0], c.args[1]);
-  return holds(c.args[0], c.args[1]) == 1 ? mutate(s, c) : ResultKind::Known;
+  return holds(c.args[0], c.args[1]) == 1 ? changeSet(s, c, false)
+                                          : ResultKind::Known;
 }
 
 ResultKind setAdd(Recording &s, const Call &c) {
@@ -172,7 +195,8 @@ ResultKind setAdd(Recording &s, const Call &c) {
   s.containers.setItem(c.args[0], c.args[1]);
   if (s.objects.isTensor(c.args[1])) // into a set that the call made
     return ResultKind::Known;
-  return holds(c.args[0], c.args[1]) == 0 ? mutate(s, c) : ResultKind::Known;
+  return holds(c.args[0], c.args[1]) == 0 ? changeSet(s, c, true)
+                                          : ResultKind::Known;
 }
 
 ResultKind setContains(Recording &s, const Call &c) {
@@ -199,6 +223,15 @@ ResultKind pureMethod(Recording &s, const Call &c) {
       s.containers.readDeep(arg);
   }
   return ResultKind::Fresh;
+}
+
+/// `Counter.update`: counts what it is given into a dict of the call's own.
+ResultKind countElements(Recording &s, const Call &c) {
+  if (c.args.size() != 2 || !PyDict_Check(c.args[0]) ||
+      s.objects.isExternal(c.args[0]))
+    return s.calls.unknownNative(c);
+  hashElements(s, c.args[1]);
+  return ResultKind::Known;
 }
 
 /// A generator's or iterator's own methods.
@@ -229,7 +262,7 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
     };
     add("get", dictGet);
     add("__getitem__", dictGet);
-    add("__contains__", dictGet);
+    add("__contains__", dictContains);
     add("pop", dictPop);
     add("setdefault", dictSetDefault);
     add("items", dictView);
@@ -253,9 +286,13 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
   t.add("builtins:list.__getitem__", searching);
   t.add("builtins:set.add", setAdd);
   t.add("builtins:set.discard", setDiscard);
-  t.add("builtins:set.remove", mutateHashing);
+  t.add("builtins:set.remove", setDiscard);
   t.add("builtins:set.update", setUpdate);
   t.add("builtins:set.clear", mutate);
+  t.add("builtins:set.pop", mutate);
+  for (const char *name :
+       {"difference", "intersection", "symmetric_difference"})
+    t.add(("builtins:set." + std::string(name) + "_update").c_str(), setUpdate);
   t.add("builtins:set.__contains__", setContains);
   t.add("builtins:frozenset.__contains__", setContains);
   t.addMethods(&PySet_Type, hashes);
@@ -265,6 +302,7 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
         &PyComplex_Type, &PyTuple_Type, &PyRange_Type, &PySlice_Type})
     t.addMethods(type, pureMethod);
   t.addMethods(&PyGen_Type, generatorMethod);
+  t.add("_collections:_count_elements", countElements);
   t.add("types:MappingProxyType.get", proxyGet);
   t.add("types:MappingProxyType.items", proxyView);
   t.add("types:MappingProxyType.values", proxyView);

@@ -87,7 +87,7 @@ ResultKind pyjit::capture::nativePure(Recording &s, const Call &call) {
 
 ResultKind pyjit::capture::nativeShallow(Recording &s, const Call &call) {
   for (PyObject *arg : call.args)
-    s.containers.walk(arg);
+    s.containers.iterate(arg);
   return ResultKind::FreshTuples;
 }
 

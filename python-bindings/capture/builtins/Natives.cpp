@@ -84,20 +84,32 @@ static ResultKind nativeTypeCheck(Recording &s, const Call &c) {
 }
 
 /// The hook of a class of collections.abc: of what was registered (a tuple is a
-/// Sequence) it is asked each time.
-static void followHook(Recording &s, PyObject *cls) {
+/// Sequence) it is asked each time. False where the hook is a program's own.
+static bool followHook(Recording &s, PyObject *cls) {
   if (!PyType_Check(cls))
-    return;
+    return false;
   PyObject *found = s.attributes.typeLookup(
       reinterpret_cast<PyTypeObject *>(cls), "__subclasshook__");
   PyObject *hook = found ? pyjitInnerCallable(found) : nullptr;
-  if (!hook || !PyFunction_Check(hook) || s.objects.find(hook))
-    return;
+  if (!hook || !PyFunction_Check(hook))
+    return true;
   auto *code = reinterpret_cast<PyCodeObject *>(
       reinterpret_cast<PyFunctionObject *>(hook)->func_code);
-  if (!PyUnicode_CompareWithASCIIString(code->co_filename,
-                                        "<frozen _collections_abc>"))
+  if (PyUnicode_CompareWithASCIIString(code->co_filename,
+                                       "<frozen _collections_abc>"))
+    return false;
+  if (!s.objects.find(hook))
     s.objects.pin(hook);
+  return true;
+}
+
+/// Lets the interpreter remember the answer, in front of the call: what it runs
+/// in Python for that, once for each class, is none of the program's.
+static void askBefore(const Call &c) {
+  PyObject *answer =
+      PyObject_Vectorcall(c.callable, c.args.data(), c.args.size(), nullptr);
+  Py_XDECREF(answer);
+  PyErr_Clear();
 }
 
 /// `_abc._abc_instancecheck(cls, object)` and `_abc_subclasscheck`: what they
@@ -108,10 +120,12 @@ static ResultKind nativeAbcCheck(Recording &s, const Call &c) {
     return s.calls.unknownNative(c);
   nativeTypeCheck(s, c);
   // What it does not remember it asks of Python, also for other classes. A hook
-  // (`__subclasshook__`) is not called again: it stays a graph break.
+  // (`__subclasshook__`) of the program's is not called again: it stays a graph
+  // break.
   if (PyType_Check(c.args[0]) && s.objects.require(c.args[0]))
     s.attributes.special(c.args[0], "__subclasscheck__");
-  followHook(s, c.args[0]);
+  if (followHook(s, c.args[0]) && !s.ended())
+    askBefore(c);
   static PyObject *getToken = findObject("_abc:get_cache_token");
   PyObject *token = getToken ? PyObject_CallNoArgs(getToken) : nullptr;
   if (!token) {
@@ -138,10 +152,12 @@ static ResultKind nativeIsSubclass(Recording &s, const Call &c) {
 static ResultKind nativeGetattr(Recording &s, const Call &c) {
   if (c.args.size() < 2 || !PyUnicode_CheckExact(c.args[1]))
     return ResultKind::Known;
+  s.now.numbers = ReadNumbers::HandedOn;
   return toResultKind(s.attributes.loadAttr(c.args[0], c.args[1]));
 }
 
 static ResultKind nativeHasattr(Recording &s, const Call &c) {
+  s.now.numbers = ReadNumbers::Unseen;
   if (c.args.size() == 2 && PyUnicode_CheckExact(c.args[1]))
     s.attributes.loadAttr(c.args[0], c.args[1]);
   return ResultKind::Known;
@@ -168,7 +184,7 @@ static ResultKind nativeCallable(Recording &s, const Call &c) {
 static ResultKind nativeIter(Recording &s, const Call &c) {
   if (c.args.size() != 1)
     return s.calls.unknownNative(c);
-  return s.containers.walk(c.args[0]);
+  return s.containers.iterate(c.args[0]);
 }
 
 static ResultKind nativeNext(Recording &s, const Call &c) {

@@ -232,7 +232,7 @@ ResultKind reversed(Recording &s, const Call &c) {
   if (c.args.size() != 1)
     return s.calls.unknownNative(c);
   PyObject *o = c.args[0];
-  if (isValue(o) || !isHeap(o) || PyType_Check(o)) {
+  if (isValue(o) || !isHeap(o) || PyType_Check(o) || pyjitIsDeque(o)) {
     s.containers.iterate(o);
     return ResultKind::Fresh;
   }

@@ -396,13 +396,20 @@ ResultKind reduce(Recording &s, const Call &c) {
 }
 
 //===----------------------------------------------------------------------===//
-// collections.deque: those that the call makes
+// collections.deque
 //===----------------------------------------------------------------------===//
 
 ResultKind dequeMethod(Recording &s, const Call &c) {
   if (s.objects.isExternal(c.args[0]))
-    s.end(ReasonKind::EarlierObject, "a deque from before the call");
+    s.containers.own(c.args[0]);
   return ResultKind::Known;
+}
+
+ResultKind dequeAppend(Recording &s, const Call &c) {
+  if (c.args.size() == 2 && pyjitIsDeque(c.args[0]) &&
+      s.containers.append(c.args[0], c.args[1]))
+    return ResultKind::Known;
+  return dequeMethod(s, c);
 }
 
 ResultKind makeDefaultDict(Recording &s, const Call &c) {
@@ -541,8 +548,9 @@ void pyjit::capture::addLibrary(NativeTable &t) {
   t.add("collections:defaultdict", makeDefaultDict);
   t.add("collections:deque", nativeShallow);
   for (const char *name :
-       {"append", "appendleft", "pop", "popleft", "reverse", "rotate", "clear"})
+       {"appendleft", "pop", "popleft", "reverse", "rotate", "clear"})
     t.add(("collections:deque." + std::string(name)).c_str(), dequeMethod);
+  t.add("collections:deque.append", dequeAppend);
   for (const char *name : {"extend", "extendleft"})
     t.add(("collections:deque." + std::string(name)).c_str(), dequeExtend);
 

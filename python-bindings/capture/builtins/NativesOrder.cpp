@@ -138,10 +138,9 @@ void compared(Recording &s, PyObject *object, int depth = 0) {
 }
 
 /// What iterating hands out, where it is there already.
-bool elementsOf(PyObject *from, std::vector<PyObject *> &out) {
+bool takeElements(PyObject *from, std::vector<PyObject *> &out) {
   if (PyList_Check(from) || PyTuple_Check(from)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(from); ++i)
-      out.push_back(PySequence_Fast_GET_ITEM(from, i));
+    out = elementsOf(from);
     return true;
   }
   if (!PyDict_CheckExact(from))
@@ -211,7 +210,9 @@ void applyKey(Recording &s, PyObject *key, PyObject *element) {
         pyjitDescrType(key) == &PyLong_Type ||
         pyjitDescrType(key) == &PyFloat_Type)) ||
       key == reinterpret_cast<PyObject *>(&PyLong_Type) ||
-      key == reinterpret_cast<PyObject *>(&PyFloat_Type);
+      key == reinterpret_cast<PyObject *>(&PyFloat_Type) ||
+      (key == reinterpret_cast<PyObject *>(&PyUnicode_Type) &&
+       isValue(element));
   if (!plain)
     return s.end(ReasonKind::UnusualObject, "a key that is a " + typeName(key));
   s.calls.call(call);
@@ -242,12 +243,12 @@ void order(Recording &s, PyObject *key, std::vector<PyObject *> sources,
     s.containers.lookAtItems(sources[0]);
     elements.clear();
     PyObject *view = sources[0];
-    bool there = elementsOf(view, elements);
+    bool there = takeElements(view, elements);
     if (!there && !key && (isValue(view) || PyRange_Check(view)))
       return;
-    if (!there && (isView(view) || PyAnySet_Check(view) || isValue(view)) &&
-        !s.objects.isExternal(view)) {
-      // Of the call's own: walking it has no effect.
+    if (!there && (PyAnySet_Check(view) || ((isView(view) || isValue(view)) &&
+                                            !s.objects.isExternal(view)))) {
+      // Walking it has no effect.
       PyObject *list = PySequence_List(view);
       PyErr_Clear();
       if (!list)
@@ -256,7 +257,7 @@ void order(Recording &s, PyObject *key, std::vector<PyObject *> sources,
       s.objects.setResult(ResultKind::FreshTuples, list);
       s.objects.keep(list);
       Py_DECREF(list);
-      there = elementsOf(list, elements);
+      there = takeElements(list, elements);
     }
     if (!there) {
       bool values = !makesTuples(view) || Py_IS_TYPE(view, &PyMap_Type) ||
@@ -372,11 +373,35 @@ ResultKind bisect(Recording &s, const Call &c) {
   return ResultKind::Fresh;
 }
 
+/// Puts an element where it belongs in a list, or takes one out, by comparisons
+/// of elements (`heapq`, `bisect.insort`).
+ResultKind changeOrdered(Recording &s, const Call &c) {
+  PyObject *list = c.arg(0);
+  if (c.kwnames || !list || !PyList_CheckExact(list))
+    return s.calls.unknownNative(c);
+  if (s.objects.isExternal(list))
+    s.containers.own(list);
+  std::vector<PyObject *> compares = elementsIn(list);
+  compares.insert(compares.end(), c.args.begin() + 1, c.args.end());
+  for (PyObject *element : compares) {
+    compared(s, element);
+    // Also numbers that became the list's own just now.
+    s.scalars.specializeDeep(element);
+  }
+  return ResultKind::Known;
+}
+
 } // namespace
 
 void pyjit::capture::addOrder(NativeTable &t) {
   t.add("_bisect:bisect_left", bisect);
   t.add("_bisect:bisect_right", bisect);
+  for (const char *name :
+       {"_bisect:insort_left", "_bisect:insort_right", "_heapq:heappush",
+        "_heapq:heappop", "_heapq:heapify", "_heapq:heapreplace",
+        "_heapq:heappushpop", "_heapq:_heappop_max", "_heapq:_heapify_max",
+        "_heapq:_heapreplace_max"})
+    t.add(name, changeOrdered);
   t.add("builtins:sorted", sorted);
   t.add("builtins:list.sort", sortList);
   t.add("builtins:min", minMax);

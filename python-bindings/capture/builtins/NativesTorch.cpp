@@ -12,6 +12,7 @@
 #include "tensors/FrozenLeaves.h"
 #include "tensors/Tensors.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace pyjit::capture;
@@ -143,6 +144,17 @@ ResultKind legacyTensor(Recording &s, const Call &c) {
       (PyList_CheckExact(c.args[0]) || PyTuple_CheckExact(c.args[0])))
     return fromData(s, c);
   return s.calls.unknownNative(c);
+}
+
+/// `tensor.new(2, 3)`, or of a shape, is `torch.empty` of its type and device.
+ResultKind legacyNew(Recording &s, const Call &c) {
+  bool ofShape = c.args.size() == 2 && isTorchSize(c.args[1]);
+  bool ofSizes =
+      !c.args.empty() &&
+      std::all_of(c.args.begin() + 1, c.args.end(),
+                  [](PyObject *arg) { return PyLong_CheckExact(arg); });
+  return !c.kwnames && (ofShape || ofSizes) ? s.calls.torchCall(c)
+                                            : s.calls.unknownNative(c);
 }
 
 /// Without an argument the name of the type, else a conversion.
@@ -498,6 +510,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
   PyErr_Clear();
   t.add("torch._C:TensorBase.size", tensorMetadata);
   t.add("torch._C:TensorBase.type", tensorType);
+  t.add("torch._C:TensorBase.new", legacyNew);
   for (const char *name : {
            "_get_tracing_state",
            "_get_cudnn_enabled",

@@ -45,8 +45,9 @@ void Operators::lengthOf(PyObject *o) {
   }
   if (PyRange_Check(o))
     return;
-  if ((isView(o) || !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque")) &&
-      !node->external)
+  if (pyjitIsDeque(o))
+    return s.reads.length(node, Py_SIZE(o));
+  if (isView(o) && !node->external)
     return;
   s.end(ReasonKind::UnusualObject, "the length of a " + typeName(o));
 }

@@ -47,7 +47,10 @@ std::optional<ResultKind> SlotCall::init() const {
                owner == &PySet_Type || owner == &PyODict_Type;
   if (plain && !s.objects.isExternal(self)) {
     for (size_t i = 1; i < call.positional(); ++i)
-      s.containers.iterate(call.args[i]);
+      if (owner == &PySet_Type)
+        hashElements(s, call.args[i]);
+      else
+        s.containers.iterate(call.args[i]);
     return ResultKind::Known;
   }
   if (PyExceptionInstance_Check(self) ||
@@ -99,7 +102,7 @@ std::optional<ResultKind> SlotCall::container() const {
     return ResultKind::Known;
   }
   if (isDict() && is("__contains__", 2)) {
-    s.containers.dictItem(self, call.args[1]);
+    s.containers.dictKey(self, call.args[1]);
     return ResultKind::Known;
   }
   bool sequence = owner == &PyTuple_Type || owner == &PyList_Type;

@@ -75,7 +75,9 @@ ResultKind CheckpointRegion::call(const Call &call) {
                "a call of checkpoint, in a part of a call that runs in eager");
     return ResultKind::Known;
   }
-  if (outer || !plainly || savesThroughHooks() || s.transforms.isActive()) {
+  // Where hooks on saved tensors are forbidden, eager raises.
+  if (outer || !plainly || savesThroughHooks() || s.transforms.isActive() ||
+      (gradMode && !guardHooks(s))) {
     s.end(ReasonKind::Checkpoint, "a call of checkpoint");
     return ResultKind::Known;
   }

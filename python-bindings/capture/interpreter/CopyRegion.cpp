@@ -61,7 +61,7 @@ public:
   }
 
 private:
-  bool isWithin() const { return elements <= kMostElements; }
+  bool isWithin() const { return size_t(elements) <= kMostElements; }
 
   static bool isAtom(PyObject *object) {
     if (isValue(object) || PyType_Check(object) || PyFunction_Check(object) ||

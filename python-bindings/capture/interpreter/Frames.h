@@ -7,6 +7,7 @@
 #include "TraceWriter.h"
 #include "interpreter/Code.h"
 
+#include <map>
 #include <set>
 
 namespace pyjit::capture {
@@ -21,6 +22,15 @@ enum class ResultKind {
                ///< data, without operators, or a truth that is computed already
 };
 
+/// What becomes of the numbers that an instruction reads from objects.
+enum class ReadNumbers {
+  Loaded,   ///< the bytecode tells, where it loads one
+  HandedOn, ///< a call's result is the one that was read (`d.get(k)`)
+  LookedAt, ///< it hashes or compares them (`d[(n, m)]`): no result of its own
+  Computed, ///< they go into what it computes (`sum(numbers)`)
+  Unseen,   ///< nobody sees them (`hasattr(o, name)`)
+};
+
 /// What handlers have said of one instruction, besides its result.
 struct InstructionContext {
   /// The Python function that it enters, if the function's result is its own.
@@ -31,6 +41,7 @@ struct InstructionContext {
   bool sumsYields = false;    ///< likewise
   bool looksAtYields = false; ///< likewise: hashes or compares them
   bool movesYields = false;   ///< likewise: hands them on, and does no more
+  ReadNumbers numbers = ReadNumbers::Loaded;
   /// It asks an object for methods that it has of `object` alone.
   bool asksObject = false;
   /// It hashes tensors: `Tensor.__hash__` may ask for `id()`.
@@ -64,6 +75,34 @@ struct InstructionContext {
   bool sizesDecide = false;
 };
 
+/// For a part of what an instruction does: what becomes of the numbers that it
+/// reads there. Whoever says so of the whole instruction is right.
+///
+/// What an instruction loads is known by identity, and CPython has one object
+/// for each small int: a number that it reads besides may be the very object.
+class ReadsNumbers {
+public:
+  ReadsNumbers(InstructionContext &now, ReadNumbers use)
+      : now(now), before(now.numbers) {
+    if (before == ReadNumbers::Loaded || before == ReadNumbers::HandedOn)
+      now.numbers = use;
+  }
+  ReadsNumbers(const ReadsNumbers &) = delete;
+  ReadsNumbers &operator=(const ReadsNumbers &) = delete;
+  ~ReadsNumbers() { now.numbers = before; }
+
+private:
+  InstructionContext &now;
+  ReadNumbers before;
+};
+
+/// The iterations of a loop, since they have met no further weights.
+struct LoopRounds {
+  bool begun = false;
+  RecordedAmount before; ///< of the recording, in front of them
+  size_t rounds = 0;
+};
+
 struct ShadowFrame {
   PyjitFrame *frame = nullptr;
   PyCodeObject *code = nullptr;
@@ -83,6 +122,7 @@ struct ShadowFrame {
   int pendingOffset = 0; ///< of the instruction that `pending` is about
   bool direct = false;   ///< the frame's result is its caller's instruction's
   std::set<int> truths;  ///< where Python was given a truth of data as a value
+  std::map<int, LoopRounds> loops; ///< by the jumps that end iterations
 };
 
 /// How far a frame is with its instruction: not begun; in the call of the frame

@@ -31,6 +31,9 @@ std::vector<Exit> CodeInfo::exits(int byteOffset) const {
   case GET_LEN:
     through.kept = in.depth;
     break;
+  case JUMP_BACKWARD:
+    through.offset = jumpTarget(in);
+    break;
   case POP_JUMP_IF_FALSE:
   case POP_JUMP_IF_TRUE:
     return {through, {jumpTarget(in), in.depth - 1, in.depth - 1}};

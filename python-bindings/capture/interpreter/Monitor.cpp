@@ -110,6 +110,7 @@ void Recording::beginInstruction(PyjitFrame *frame, int offset) {
     decisions.truthAhead = {};
   tracker.top()->condition = nullptr;
   tracker.top()->running = offset;
+  ++writer.amount.instructions;
   if (calls.scripting == frame)
     calls.scripting = nullptr;
   now = {};
@@ -141,6 +142,11 @@ void Recording::checkGraphBreaks(PyCodeObject *code, int offset,
       if (!point->second.stack.empty()) // else this is the first to know it
         reason = point->second;
     }
+  }
+  if (!dead && instruction.op == JUMP_BACKWARD && decisions.atLoop &&
+      decisions.atLoop(code, offset)) {
+    Reason why = longLoop();
+    end(why.kind, why.text);
   }
   if (objects.unseen.empty() || dead)
     return;

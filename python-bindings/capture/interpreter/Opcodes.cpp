@@ -104,8 +104,8 @@ ResultKind storeDeref(const Op &o) {
 }
 
 ResultKind deleteDeref(const Op &o) {
-  o.s.end(ReasonKind::PythonFeature, "del of a closure variable");
-  return ResultKind::Known;
+  readDeref(o);
+  return storeDeref(o);
 }
 
 //===--- Attributes
@@ -243,7 +243,7 @@ ResultKind matchClass(const Op &o) {
   return ResultKind::Fresh;
 }
 
-ResultKind iterate(const Op &o) { return o.s.containers.walk(o.peek(1)); }
+ResultKind iterate(const Op &o) { return o.s.containers.iterate(o.peek(1)); }
 ResultKind nextOf(const Op &o) {
   o.s.now.movesYields = PyGen_CheckExact(o.peek(1));
   return o.s.containers.next(o.peek(1));
@@ -346,7 +346,7 @@ ResultKind listExtend(const Op &o) {
   PyObject *from = o.peek(1);
   ownBegun(o, o.in.arg + 1);
   o.s.containers.hintLength(from);
-  o.s.containers.walk(from);
+  o.s.containers.iterate(from);
   o.s.now.movesYields = PyGen_CheckExact(from);
   bool makesTuples = !PyList_Check(from) && !PyTuple_Check(from);
   return makesTuples && o.in.arg == 1 ? ResultKind::FreshTuples

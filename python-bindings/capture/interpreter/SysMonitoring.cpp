@@ -48,6 +48,11 @@ SysMonitoring::~SysMonitoring() {
   PyErr_SetRaisedException(error);
 }
 
+void SysMonitoring::end() {
+  call("set_events", "ii", kTool, 0);
+  PyErr_Clear();
+}
+
 template <typename... Args>
 bool SysMonitoring::call(const char *method, const char *format, Args... args) {
   PyObject *result = PyObject_CallMethod(monitoring, method, format, args...);

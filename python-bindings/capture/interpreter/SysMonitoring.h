@@ -17,6 +17,8 @@ public:
   SysMonitoring(const SysMonitoring &) = delete;
   /// False if another tool has the slot.
   bool isActive() const { return active; }
+  /// No more events.
+  void end();
 
 private:
   template <typename... Args>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "numbers/ListNumbers.h"
+#include "objects/ObjectKinds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,11 +17,6 @@ static bool areOrdered(const std::vector<PyObject *> &elements) {
     return isNumber(element) && !(PyFloat_CheckExact(element) &&
                                   std::isnan(PyFloat_AS_DOUBLE(element)));
   });
-}
-
-static std::vector<PyObject *> elementsOf(PyObject *list) {
-  PyObject **items = PySequence_Fast_ITEMS(list);
-  return {items, items + PyList_GET_SIZE(list)};
 }
 
 static bool holds(rt::Compare function, PyObject *a, PyObject *b) {

@@ -25,6 +25,7 @@ public:
   NumberCopies(const NumberCopies &) = delete;
   ~NumberCopies();
 
+  bool empty() const { return originals.empty(); }
   void add(PyObject *copy, PyObject *original);
   /// What `object` stands for, or itself.
   PyObject *original(PyObject *object) const;

@@ -126,6 +126,12 @@ void Scalars::endUse() {
 // Calls
 //===----------------------------------------------------------------------===//
 
+/// A dict's method that hashes its first argument.
+static bool looksUpKey(const char *name) {
+  return !std::strcmp(name, "get") || !std::strcmp(name, "setdefault") ||
+         !std::strcmp(name, "pop");
+}
+
 /// Native functions that hand references on and look at no number.
 static bool onlyMoves(const char *name, const Call &call) {
   static const std::set<std::string> names = {"isinstance",
@@ -144,6 +150,8 @@ static bool onlyMoves(const char *name, const Call &call) {
                                               "__instancecheck__",
                                               "issubclass",
                                               "get",
+                                              "setdefault",
+                                              "pop",
                                               "has_torch_function_unary",
                                               "has_torch_function_variadic",
                                               "_has_torch_function",
@@ -152,7 +160,7 @@ static bool onlyMoves(const char *name, const Call &call) {
   if (!names.count(name))
     return false;
   // A number is looked into, and a key is hashed.
-  bool dictOnly = !std::strcmp(name, "update") || !std::strcmp(name, "get");
+  bool dictOnly = !std::strcmp(name, "update") || looksUpKey(name);
   return !dictOnly || (!call.args.empty() && PyDict_Check(call.args[0]));
 }
 
@@ -284,7 +292,7 @@ void Scalars::native(const Call &call, const char *name) {
       "arange", "eye",   "linspace", "normal", "randint", "randperm"};
   if (onlyMoves(name, call)) {
     // Keys are looked at, and what `update` iterates over.
-    if (!std::strcmp(name, "get") && call.args.size() > 1)
+    if (looksUpKey(name) && call.args.size() > 1)
       specializeDeep(call.args[1]);
     if (!std::strcmp(name, "update"))
       for (size_t i = 1; i < call.args.size(); ++i)

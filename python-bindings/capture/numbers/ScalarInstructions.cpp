@@ -36,7 +36,6 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
                      const Instruction &in) {
   frame = current;
   op = in.op;
-  readsElements = false;
   if (lengthFrame == current)
     lengthFrame = nullptr;
   if (!enabled() || (tracked.empty() && !s.sizes.followed))
@@ -335,7 +334,9 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
       ++i;
       continue;
     }
-    if (pending[i].below >= 0)
+    if (pending[i].lookedAt) // a small int may be the result's very object
+      specializePending(pending[i]);
+    else if (pending[i].below >= 0)
       placeUnpacked(pending[i], completed ? top : nullptr);
     else
       mine.push_back(pending[i]);
@@ -377,7 +378,8 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
   }
   if (unique) {
     bool plain = entry.op == LOAD_ATTR || entry.op == LOAD_GLOBAL ||
-                 entry.op == LOAD_DEREF || entry.op == BINARY_SUBSCR;
+                 entry.op == LOAD_DEREF || entry.op == BINARY_SUBSCR ||
+                 entry.handedOn;
     // An iterator of a range makes an int anew each time.
     bool same = entry.op == FOR_ITER
                     ? asNumber(*top, number) && !number.isFloat &&

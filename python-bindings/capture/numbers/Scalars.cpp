@@ -218,9 +218,12 @@ bool Scalars::read(Node *owner, const Selector &selector,
     if (!unique)
       return true;
   }
-  if (unique == result || readsElements)
+  if (unique == result || s.now.numbers == ReadNumbers::Computed ||
+      s.now.numbers == ReadNumbers::Unseen)
     return true;
   pending.push_back({frame, op, unique, result, -1, number, {}});
+  pending.back().handedOn = s.now.numbers == ReadNumbers::HandedOn;
+  pending.back().lookedAt = s.now.numbers == ReadNumbers::LookedAt;
   return true;
 }
 

@@ -56,7 +56,12 @@ public:
   /// A read of a lifted place: writes it, and says so.
   bool read(Node *owner, const Selector &selector, const AccessPath &path,
             PyObject *result);
-  bool isLifted(const AccessPath &path) const { return paths.count(path); }
+  /// `orWithin`: or a place in what is found there.
+  bool isLifted(const AccessPath &path, bool orWithin = false) const {
+    auto next = paths.lower_bound(path); // what begins with it comes next
+    return path && next != paths.end() &&
+           (orWithin ? path.leadsTo(*next) : path == *next);
+  }
   /// `number`, which a container of an argument holds, is nobody else's.
   void own(PyObject *number) { owned.insert(number); }
   /// Reads whose number has not taken its place yet.
@@ -174,7 +179,9 @@ private:
     int proxy = -1; ///< of what the specialization computes
     bool data = false;
     int site = -1;
-    int below = -1; ///< how far below the top, of several results
+    int below = -1;        ///< how far below the top, of several results
+    bool handedOn = false; ///< the result of a call is what was read
+    bool lookedAt = false; ///< whatever the result is
     bool ofSize = false;
   };
 
@@ -203,7 +210,7 @@ private:
   PyObject *compareAll(rt::Compare function,
                        const std::vector<PyObject *> &numbers);
   bool sumList(const Call &call);
-  std::vector<PyObject *> elementsOf(PyObject *sequence);
+  std::vector<PyObject *> numbersIn(PyObject *sequence);
   void endSum(PyjitFrame *of);
   /// Whether the frame on top is such a generator's.
   bool isSummed() const;
@@ -276,8 +283,6 @@ private:
   std::map<AccessPath, PyObject *> reads; ///< what they became
   std::set<PyObject *> owned; ///< numbers that tell their place already
   std::vector<Pending> pending;
-  /// What the running instruction reads goes into what it computes.
-  bool readsElements = false;
   std::vector<Sum> sums; ///< of generators that are running
   /// By range or iterator, which the recording holds.
   std::unordered_map<PyObject *, Range> ranges;

@@ -16,6 +16,7 @@
 #include "Recording.h"
 #include "builtins/Natives.h"
 #include "numbers/Scalars.h"
+#include "objects/ObjectKinds.h"
 
 #include <algorithm>
 
@@ -130,15 +131,13 @@ static bool holdsNumbers(PyObject *object) {
 
 /// What the running instruction takes from a list or a tuple: lifted numbers in
 /// the place of those that stand there.
-std::vector<PyObject *> Scalars::elementsOf(PyObject *sequence) {
-  PyObject **items = PySequence_Fast_ITEMS(sequence);
-  std::vector<PyObject *> elements(items,
-                                   items + PySequence_Fast_GET_SIZE(sequence));
+std::vector<PyObject *> Scalars::numbersIn(PyObject *sequence) {
+  std::vector<PyObject *> elements = elementsOf(sequence);
   // A list that the call has changed holds the lifted numbers themselves.
   Node *node = s.objects.find(sequence);
   if (!node || !node->external || node->owned || node->appended)
     return elements;
-  readsElements = true;
+  s.now.numbers = ReadNumbers::Computed;
   s.containers.readDeep(sequence);
   for (size_t i = 0; i < elements.size(); ++i) {
     auto read = reads.find(pathTo(node, Select::Item, nullptr, Py_ssize_t(i)));
@@ -156,7 +155,7 @@ bool Scalars::sumList(const Call &call) {
       (call.args.size() > 1 && !isNumber(call.args[1])))
     return false;
   Sum sum = beginSum(call.args.size() > 1 ? call.args[1] : nullptr);
-  for (PyObject *element : elementsOf(call.args[0]))
+  for (PyObject *element : numbersIn(call.args[0]))
     addTo(sum, element);
   leaveSum(sum);
   return true;
@@ -172,7 +171,7 @@ bool Scalars::takeBest(const Call &call) {
     return false;
   std::vector<PyObject *> numbers;
   if (call.args.size() == 1 && holdsNumbers(call.args[0]))
-    numbers = elementsOf(call.args[0]);
+    numbers = numbersIn(call.args[0]);
   else if (call.args.size() > 1 &&
            std::all_of(call.args.begin(), call.args.end(), isNumber))
     numbers.assign(call.args.begin(), call.args.end());

@@ -4,7 +4,9 @@
 #include "objects/AccessPath.h"
 
 #include "CPython.h"
+#include "objects/ObjectKinds.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 
@@ -41,6 +43,12 @@ AccessPath AccessPath::entry(PyObject *key) const {
   if (path)
     path.steps.back().key = key;
   return path;
+}
+
+bool AccessPath::leadsTo(const AccessPath &other) const {
+  return number == other.number && root == other.root &&
+         steps.size() <= other.steps.size() &&
+         std::equal(steps.begin(), steps.end(), other.steps.begin());
 }
 
 std::string AccessPath::text() const {
@@ -121,9 +129,12 @@ PyObject *AccessPath::follow(PyObject *holder, const Element &element) {
 
 std::vector<AccessPath>
 AccessPath::seenFrom(const std::vector<PyObject *> &arguments,
-                     const std::vector<PyObject *> &values) const {
+                     const std::vector<PyObject *> &values,
+                     const std::vector<PyObject *> &alive) const {
   std::vector<AccessPath> found;
   PyObject *holder = root;
+  bool looksUp =
+      !root || std::find(alive.begin(), alive.end(), root) != alive.end();
   if (!root) {
     if (number < 0 || size_t(number) >= arguments.size())
       return found;
@@ -136,8 +147,7 @@ AccessPath::seenFrom(const std::vector<PyObject *> &arguments,
     for (size_t j = 0; j < values.size(); ++j)
       if (values[j] == holder)
         found.push_back(from(int(j), i));
-    // What an object of the table holds is not looked up: it may be gone.
-    holder = root ? nullptr : follow(holder, steps[i]);
+    holder = looksUp ? follow(holder, steps[i]) : nullptr;
   }
   return found;
 }
@@ -205,21 +215,17 @@ PyObject *field(PyObject *self, PyObject *name) {
               : nullptr;
 }
 
-std::vector<PyObject *> elementsOf(PyObject *tuple) {
-  std::vector<PyObject *> elements;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
-    elements.push_back(PyTuple_GET_ITEM(tuple, i));
-  return elements;
-}
-
 PyObject *seenFrom(PyObject *self, PyObject *args) {
-  PyObject *arguments, *values;
-  if (!PyArg_ParseTuple(args, "O!O!:seen_from", &PyTuple_Type, &arguments,
-                        &PyTuple_Type, &values))
+  PyObject *arguments, *values, *alive = nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!|O!:seen_from", &PyTuple_Type, &arguments,
+                        &PyTuple_Type, &values, &PyTuple_Type, &alive))
     return nullptr;
+  std::vector<PyObject *> known;
+  if (alive)
+    known = elementsOf(alive);
   PyObject *found = PySet_New(nullptr);
-  for (const AccessPath &path :
-       pathOf(self).seenFrom(elementsOf(arguments), elementsOf(values))) {
+  for (const AccessPath &path : pathOf(self).seenFrom(
+           elementsOf(arguments), elementsOf(values), known)) {
     PyObject *wrapped = wrapAccessPath(path);
     if (!found || !wrapped || PySet_Add(found, wrapped) < 0)
       Py_CLEAR(found);
@@ -246,8 +252,9 @@ PyMethodDef methods[] = {
     {"field", field, METH_O,
      "field(name): of 'next' or 'left' of a range's iterator."},
     {"seen_from", seenFrom, METH_VARARGS,
-     "seen_from(arguments, values): the paths that lead to the same from "
-     "`values`, where this one leads through them from `arguments`."},
+     "seen_from(arguments, values, alive=()): the paths that lead to the same "
+     "from `values`, where this one leads through them from `arguments`, or "
+     "from one of the objects `alive`."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef getset[] = {

@@ -63,11 +63,16 @@ public:
     return !steps.empty() && steps[0].step == Step::Item;
   }
 
+  /// Whether the other begins with this one.
+  bool leadsTo(const AccessPath &other) const;
+
   /// What it is called where `arguments` are given and `values` are arguments:
   /// for each of these that it leads through, the way from there; itself where
-  /// it begins at an object. Runs none of the user's code.
+  /// it begins at an object. What an object holds is looked up where it is one
+  /// of `alive`; others may be gone. Runs none of the user's code.
   std::vector<AccessPath> seenFrom(const std::vector<PyObject *> &arguments,
-                                   const std::vector<PyObject *> &values) const;
+                                   const std::vector<PyObject *> &values,
+                                   const std::vector<PyObject *> &alive) const;
 
   /// For readers: `#0.weight$1` (argument 0, an attribute, size 1; `%` is a
   /// stride).

@@ -36,6 +36,17 @@ static bool isOwn(Recording &s, PyObject *object) {
   return node && !node->external;
 }
 
+/// Itself, not by a base.
+static bool defines(PyTypeObject *type, PyObject *name) {
+  return type->tp_dict && PyDict_Contains(type->tp_dict, name) == 1;
+}
+
+PyObject *Attributes::typeLookup(PyTypeObject *type, PyObject *name,
+                                 bool hidden) {
+  ReadsNumbers scope(s.now, hidden ? ReadNumbers::Unseen : s.now.numbers);
+  return typeLookup(type, name);
+}
+
 PyObject *Attributes::typeLookup(PyTypeObject *type, const char *name) {
   return typeLookup(type, interned(name));
 }
@@ -52,9 +63,14 @@ PyObject *Attributes::typeLookup(PyTypeObject *type, PyObject *name) {
       own && !own->external) {
     // A class made by the call: what it inherits was there before.
     PyObject *mro = type->tp_mro;
-    for (Py_ssize_t i = 1; mro && i < PyTuple_GET_SIZE(mro); ++i)
-      if (PyObject *base = PyTuple_GET_ITEM(mro, i); !isOwn(s, base))
-        typeLookup(reinterpret_cast<PyTypeObject *>(base), name);
+    bool there = defines(type, name);
+    for (Py_ssize_t i = 1; mro && i < PyTuple_GET_SIZE(mro); ++i) {
+      auto *base = reinterpret_cast<PyTypeObject *>(PyTuple_GET_ITEM(mro, i));
+      if (!isOwn(s, reinterpret_cast<PyObject *>(base)))
+        there |= typeLookup(base, name, /*hidden=*/there) != nullptr;
+      else
+        there |= defines(base, name);
+    }
     return found;
   }
   Node *node = s.objects.pin(reinterpret_cast<PyObject *>(type));
@@ -85,12 +101,13 @@ Attributes::Found Attributes::genericAttr(PyObject *object, PyObject *name,
                                           bool skipDict) {
   PyTypeObject *type = Py_TYPE(object);
   s.reads.typeOf(object);
-  PyObject *descr = typeLookup(type, name);
+  PyObject *dict = skipDict ? nullptr : pyjitInstanceDict(object);
+  PyObject *value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  PyObject *descr = typeLookup(type, name, /*hidden=*/value != nullptr);
   descriptorKind(descr);
   if (descr && Py_TYPE(descr)->tp_descr_get && Py_TYPE(descr)->tp_descr_set)
     return throughDescriptor(descr, object, name);
-  if (PyObject *dict = skipDict ? nullptr : pyjitInstanceDict(object)) {
-    PyObject *value = PyDict_GetItemWithError(dict, name);
+  if (dict) {
     Node *node = s.objects.find(object);
     if (!s.reads.ownsDict(node, dict))
       return {Found::Fresh, nullptr};
@@ -116,7 +133,8 @@ static Attributes::Found classAttr(Recording &s, PyObject *object,
   using Found = Attributes::Found;
   auto *type = reinterpret_cast<PyTypeObject *>(object);
   s.reads.typeOf(object);
-  PyObject *meta = s.attributes.typeLookup(Py_TYPE(object), name);
+  bool own = pyjitTypeLookup(type, name) != nullptr;
+  PyObject *meta = s.attributes.typeLookup(Py_TYPE(object), name, own);
   s.attributes.descriptorKind(meta);
   if (meta && Py_TYPE(meta)->tp_descr_get && Py_TYPE(meta)->tp_descr_set)
     return s.attributes.throughDescriptor(meta, object, name);
@@ -196,9 +214,8 @@ Attributes::Found Attributes::superAttr(PyTypeObject *cls, PyObject *self,
     // What each class on the way answers fixes that it defines nothing itself,
     // and what the one that does defines.
     PyObject *found = typeLookup(baseType, name);
-    PyObject *dict = baseType->tp_dict;
-    bool own = !isHeapType(baseType) ? found != nullptr
-                                     : dict && PyDict_Contains(dict, name) == 1;
+    bool own =
+        !isHeapType(baseType) ? found != nullptr : defines(baseType, name);
     if (!own)
       continue;
     descriptorKind(found);
@@ -216,6 +233,16 @@ Attributes::Found Attributes::superAttr(PyTypeObject *cls, PyObject *self,
   }
   // super falls back to its own attributes (`__class__`, ...).
   return {Found::Absent, nullptr};
+}
+
+/// What `int | None` and `list[int]` hold of their own; the rest they may ask
+/// of a class.
+static bool isAliasField(PyTypeObject *type, PyObject *name) {
+  bool isUnion = !std::strcmp(type->tp_name, "types.UnionType");
+  if (!isUnion && type != &Py_GenericAliasType)
+    return false;
+  return !PyUnicode_CompareWithASCIIString(name, "__args__") ||
+         (!isUnion && !PyUnicode_CompareWithASCIIString(name, "__origin__"));
 }
 
 Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
@@ -274,7 +301,8 @@ Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
         s.objects.pin(function);
       return loadAttr(function, name);
     }
-  } else if (getter == PyObject_GenericGetAttr || !getter) {
+  } else if (getter == PyObject_GenericGetAttr || !getter ||
+             isAliasField(type, name)) {
     found = genericAttr(object, name);
   } else if (!isHeapType(type) && isTorchValueType(type)) {
     return {Found::Fresh, nullptr};

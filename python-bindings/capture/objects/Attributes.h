@@ -17,6 +17,8 @@ public:
   /// Looks `name` up along the MRO and records it; borrowed or null.
   PyObject *typeLookup(PyTypeObject *type, PyObject *name);
   PyObject *typeLookup(PyTypeObject *type, const char *name);
+  /// `hidden`: what is found there is not what the attribute is.
+  PyObject *typeLookup(PyTypeObject *type, PyObject *name, bool hidden);
   struct Found {
     enum Kind { Value, Fresh, Python, Absent } kind = Absent;
     PyObject *object = nullptr;

@@ -80,8 +80,10 @@ void EffectLog::noteWrite(Node *node, Select select, PyObject *key,
   if (!keys)
     keys = PyDict_New();
   PyObject *before = PyDict_GetItemWithError(keys, key);
-  if (select == Select::Item && !before && value &&
-      PyDict_Check(node->object) && !PyDict_Contains(node->object, key)) {
+  bool isNew =
+      PyAnySet_Check(node->object) ||
+      (PyDict_Check(node->object) && !PyDict_Contains(node->object, key));
+  if (select == Select::Item && !before && value && isNew) {
     if (!node->addedItems)
       node->addedItems = PyList_New(0);
     PyList_Append(node->addedItems, key);

@@ -10,7 +10,6 @@
 #include "numbers/HostScalars.h"
 #include "objects/EscapeWalk.h"
 #include "objects/ObjectLayout.h"
-#include "objects/SetOrder.h"
 #include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 
@@ -104,12 +103,16 @@ bool Escape::leaveCells(EscapeWalk &walk) {
   for (PyObject *cell : s.effects.cells) {
     const ExternalReads::CellHome &home = s.reads.cellHomes.find(cell)->second;
     PyObject *held = PyCell_GET(cell);
-    if (s.dead || !held) {
-      s.end(ReasonKind::PythonFeature,
-            "a closure variable that the call leaves empty");
+    if (s.dead)
       return false;
+    PyjitValue holder = s.objects.ssa(home.function);
+    if (!held) {
+      s.add(PyjitDeleteOp{.holder = holder,
+                          .selector = PyjitSelectorCell,
+                          .key = s.writer.integer(home.index)});
+      continue;
     }
-    PyjitValue value = walk.value(held), holder = s.objects.ssa(home.function);
+    PyjitValue value = walk.value(held);
     std::string label = utf8(home.name);
     s.add(PyjitSetOp{.holder = holder,
                      .selector = PyjitSelectorCell,
@@ -136,6 +139,8 @@ static PyObject *finalValue(Recording &s, const Write &write) {
     Py_XDECREF(held);
     return held;
   }
+  if (PyAnySet_Check(object))
+    return PySet_Contains(object, write.key) == 1 ? write.key : nullptr;
   PyObject *dict =
       write.select == Select::Attr ? pyjitInstanceDict(object) : object;
   return dict ? PyDict_GetItemWithError(dict, write.key) : nullptr;
@@ -175,8 +180,11 @@ void Escape::leaveWrites(EscapeWalk &walk) {
       continue;
     }
     PyjitValue value = walk.value(held);
-    s.add(PyjitSetOp{
-        .holder = holder, .selector = selector, .key = key, .value = value});
+    if (PyAnySet_Check(write.owner->object))
+      s.add(PyjitAppendOp{.holder = holder, .value = value});
+    else
+      s.add(PyjitSetOp{
+          .holder = holder, .selector = selector, .key = key, .value = value});
   }
 }
 
@@ -232,15 +240,7 @@ void Escape::leaveReplaced(EscapeWalk &walk) {
     if (PyDict_Check(object)) {
       contents = walk.entries(object, keys);
     } else {
-      PyObject *list = PySequence_List(object);
-      std::vector<PyObject *> elements;
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
-        elements.push_back(PyList_GET_ITEM(list, i));
-      if (PyAnySet_Check(object))
-        elements = orderOfAdding(object).value_or(elements);
-      contents = walk.values(elements);
-      s.objects.keep(list);
-      Py_DECREF(list);
+      contents = walk.values(elementsIn(object));
     }
     s.add(PyjitReplaceOp{
         .holder = holder, .keys = keys, .values = view(contents)});

@@ -6,7 +6,7 @@
 #include "numbers/HostScalars.h"
 #include "objects/ObjectKinds.h"
 #include "objects/ObjectLayout.h"
-#include "objects/SetOrder.h"
+#include "objects/SetContents.h"
 #include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 
@@ -16,13 +16,6 @@
 #include <cstring>
 
 using namespace pyjit::capture;
-
-static std::vector<PyObject *> elementsOf(PyObject *sequence) {
-  std::vector<PyObject *> out;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i)
-    out.push_back(PySequence_Fast_GET_ITEM(sequence, i));
-  return out;
-}
 
 std::vector<PyjitValue>
 EscapeWalk::values(const std::vector<PyObject *> &objects) {
@@ -42,6 +35,8 @@ std::vector<PyjitValue> EscapeWalk::entries(PyObject *dict,
     if (!item || s.ended())
       break;
     out.push_back(value(item));
+    if (holdsNan(key)) // equal to nothing but itself
+      refuse(dict, " with a nan as a key");
     names.push_back(s.objects.constant(key));
   }
   s.objects.keep(inOrder);
@@ -197,6 +192,31 @@ void EscapeWalk::describeList(Creation &made, const char *kind,
   made.elements = values(elements);
 }
 
+/// With its table, where that follows from what it holds: in which order it is
+/// walked over, now and when somebody adds to it.
+void EscapeWalk::describeSet(PyObject *set, Creation &made) {
+  std::vector<PyObject *> elements = walkOver(set);
+  describeList(made, PyFrozenSet_CheckExact(set) ? "frozenset" : "set",
+               elements);
+  if (!std::all_of(elements.begin(), elements.end(), isHashedInC))
+    return;
+  std::vector<char> places = tableOf(set);
+  PyObject *table = PyBytes_FromStringAndSize(places.data(), places.size());
+  s.objects.keep(table);
+  Py_DECREF(table);
+  made.attributes = {value(table)};
+  made.attributeNames = s.writer.list({s.writer.string("table")});
+}
+
+void EscapeWalk::describeDeque(PyObject *deque, Creation &made) {
+  describeList(made, "deque", elementsIn(deque));
+  PyObject *bound = PyObject_GetAttrString(deque, "maxlen");
+  s.objects.keep(bound);
+  Py_DECREF(bound);
+  made.attributes = {value(bound)};
+  made.attributeNames = s.writer.list({s.writer.string("maxlen")});
+}
+
 /// Fills in `made`; returns null, or why the object cannot leave.
 const char *EscapeWalk::describe(PyObject *object, Creation &made) {
   PyTypeObject *type = Py_TYPE(object);
@@ -211,11 +231,9 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
     made.kind = "dict";
     made.items = entries(object, made.itemKeys);
   } else if (type == &PySet_Type || type == &PyFrozenSet_Type) {
-    auto elements = orderOfAdding(object);
-    if (!elements && hasFixedOrder(object))
-      return " whose order no other has";
-    describeList(made, type == &PySet_Type ? "set" : "frozenset",
-                 elements ? *elements : walkOver(object));
+    describeSet(object, made);
+  } else if (pyjitIsDeque(object)) {
+    describeDeque(object, made);
   } else if (type == &PySlice_Type) {
     auto *slice = reinterpret_cast<PySliceObject *>(object);
     describeList(made, "slice", {slice->start, slice->stop, slice->step});
@@ -227,8 +245,11 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
     s.objects.keep(step);
     Py_DECREF(step);
     describeList(made, "range_iterator", {parts.next, step, parts.left});
-  } else if (type == &PyCell_Type && PyCell_GET(object)) {
-    describeList(made, "cell", {PyCell_GET(object)});
+  } else if (type == &PyCell_Type) {
+    PyObject *held = PyCell_GET(object);
+    describeList(made, "cell",
+                 held ? std::vector<PyObject *>{held}
+                      : std::vector<PyObject *>{});
   } else if (type == &PyContextToken_Type && staysSet(object)) {
     return describeToken(object, made);
   } else if (type == &PyFunction_Type && isPlainFunction(object)) {
@@ -238,6 +259,8 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
                  {PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)});
   } else if (isPlainInstance(object) || isStructSequence(object)) {
     return describeInstance(object, made);
+  } else if (PyGen_CheckExact(object)) {
+    return describeGenerator(object, made);
   } else {
     return describeIterator(object, made);
   }

@@ -50,8 +50,11 @@ private:
   const char *describe(PyObject *object, Creation &made);
   const char *describeToken(PyObject *token, Creation &made);
   void describeFunction(PyObject *object, Creation &made);
+  void describeSet(PyObject *set, Creation &made);
+  void describeDeque(PyObject *deque, Creation &made);
   const char *describeInstance(PyObject *object, Creation &made);
   const char *describeIterator(PyObject *object, Creation &made);
+  const char *describeGenerator(PyObject *object, Creation &made);
   const char *whyNotWalked(PyObject *container);
   PyjitValue innerIterator(PyObject *iterator);
   void describeList(Creation &made, const char *kind,

@@ -4,6 +4,7 @@
 #include "Recording.h"
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
+#include "objects/SetContents.h"
 #include "tensors/Tensors.h"
 
 #include <cstring>
@@ -96,7 +97,8 @@ bool ExternalReads::firstApart(Node *left, Node *right) {
   return doneIndex.insert({left, kApart, Py_ssize_t(right->object)}).second;
 }
 
-bool ExternalReads::firstTime(Node *owner, Select select, PyObject *key) {
+/// Equal texts are one; kept, as every key is.
+PyObject *ExternalReads::internKey(PyObject *key) {
   if (key && PyUnicode_CheckExact(key)) {
     Py_INCREF(key);
     PyUnicode_InternInPlace(&key);
@@ -105,7 +107,11 @@ bool ExternalReads::firstTime(Node *owner, Select select, PyObject *key) {
   } else if (key) {
     s.objects.keep(key);
   }
-  return done.insert({owner, int(select), key}).second;
+  return key;
+}
+
+bool ExternalReads::firstTime(Node *owner, Select select, PyObject *key) {
+  return done.insert({owner, int(select), internKey(key)}).second;
 }
 
 /// What an object that is known by its contents is told apart by.
@@ -178,6 +184,7 @@ void ExternalReads::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
     node = s.objects.allocated(tensor);
   node->external = node->typeRead = true;
   node->value = value;
+  node->path = path;
   s.tensors->bindExternal(tensor, value);
 }
 
@@ -245,8 +252,13 @@ void ExternalReads::emitGet(Node *owner, const Selector &selector,
     readParts(result, value);
   else if (node && !pinned)
     s.addSame(value, node->value);
-  if (node && !pinned)
+  if (node && !pinned) {
+    // A graph break may hand on what the program finds by a name, too.
+    if (!s.scalars.isLifted(node->path, /*orWithin=*/true) &&
+        s.scalars.isLifted(path, /*orWithin=*/true))
+      node->path = path;
     return;
+  }
   s.objects.meet(result, value);
   node = s.objects.allocated(result);
   node->external = true;
@@ -289,6 +301,8 @@ void ExternalReads::read(Node *owner, Select select, PyObject *key,
     return s.end(ReasonKind::EarlierObject, "a generator from before the call");
   AccessPath path = s.scalars.pathTo(owner, select, key, 0);
   Selector selector = selectorOf(select, key);
+  if (s.dead) // no key that a guard could look for
+    return;
   if (s.scalars.read(owner, selector, path, result) ||
       !firstTime(owner, select, key))
     return;
@@ -329,10 +343,26 @@ void ExternalReads::absent(Node *owner, Select select, PyObject *key) {
     return;
   PyjitValue holder = s.objects.ssa(owner);
   Selector selector = selectorOf(select, key);
+  if (s.dead)
+    return;
   s.add(PyjitAbsentOp{.holder = holder,
                       .selector = selector.kind,
                       .key = selector.key,
                       .label = selector.label()});
+}
+
+void ExternalReads::holds(Node *owner, PyObject *key) {
+  if (s.dead || !owner || !owner->external || written(owner, Select::Item, key))
+    return;
+  PyObject *known = internKey(key);
+  if (done.count({owner, int(Select::Item), known}) ||
+      !done.insert({owner, kHolds, known}).second)
+    return;
+  checkKey(s, key);
+  PyjitAttribute constant = s.objects.constant(key);
+  PyjitValue holder = s.objects.ssa(owner);
+  if (!s.dead)
+    s.add(PyjitHoldsOp{.holder = holder, .key = constant});
 }
 
 /// Whether the keys that the dict had before the call are there yet, in front
@@ -374,6 +404,13 @@ void ExternalReads::length(Node *owner, Py_ssize_t n) {
 void ExternalReads::keys(Node *owner, PyObject *keyList) {
   if (s.dead || !owner || !owner->external || owner->owned)
     return;
+  if (owner->writtenItems && PyAnySet_Check(owner->object)) {
+    // Where everything lay before says where it lies now.
+    if (!doneIndex.count({owner, kTable, 0}))
+      s.end(ReasonKind::EarlierObject,
+            "walking a set from before the call after a change of it");
+    return;
+  }
   if (!onlyGrew(owner) || (owner->dictOf && owner->dictOf->writtenAttrs &&
                            PyDict_GET_SIZE(owner->dictOf->writtenAttrs)))
     return s.end(ReasonKind::EarlierObject,
@@ -398,6 +435,16 @@ void ExternalReads::keys(Node *owner, PyObject *keyList) {
   PyjitValue holder = s.objects.ssa(owner);
   s.add(PyjitKeysOp{.holder = holder, .keys = s.writer.list(keys)});
   noteLength(owner, count);
+}
+
+void ExternalReads::table(Node *owner) {
+  if (s.dead || !owner || !owner->external || owner->owned ||
+      !doneIndex.insert({owner, kTable, 0}).second)
+    return;
+  std::vector<char> table = tableOf(owner->object);
+  std::vector<int64_t> places(table.begin(), table.end());
+  PyjitValue holder = s.objects.ssa(owner);
+  s.add(PyjitTableOp{.holder = holder, .places = view(places)});
 }
 
 /// An object that is known by identity may still change its class.
@@ -507,11 +554,16 @@ void ExternalReads::readCell(PyObject *cell) {
   auto home = cellHomes.find(cell);
   if (home == cellHomes.end() || writtenCells.count(cell))
     return; // made by the call
-  PyObject *contents = PyCell_GET(cell);
-  if (!contents)
-    return s.end(ReasonKind::PythonFeature, "an empty closure cell");
-  readIndex(home->second.function, Select::Cell, home->second.index, contents,
-            home->second.name);
+  const auto &[function, index, name] = home->second;
+  if (PyObject *contents = PyCell_GET(cell))
+    return readIndex(function, Select::Cell, index, contents, name);
+  if (s.dead || !doneIndex.insert({function, int(Select::Cell), index}).second)
+    return;
+  std::string label = utf8(name);
+  s.add(PyjitAbsentOp{.holder = s.objects.ssa(function),
+                      .selector = PyjitSelectorCell,
+                      .key = s.writer.integer(index),
+                      .label = view(label)});
 }
 
 void ExternalReads::writeCell(PyObject *cell) {

@@ -33,9 +33,13 @@ public:
                  PyObject *name = nullptr);
   /// `owner` holds nothing there.
   void absent(Node *owner, Select select, PyObject *key);
+  /// A dict or set holds `key`, whatever lies there.
+  void holds(Node *owner, PyObject *key);
   void length(Node *owner, Py_ssize_t n);
   /// A dict's keys, in order.
   void keys(Node *owner, PyObject *keyList);
+  /// Where the elements of a set lie.
+  void table(Node *owner);
   /// Its exact type.
   void typeOf(PyObject *object);
   /// The code, defaults and globals of a function that is called.
@@ -88,9 +92,17 @@ private:
   Node *canonical(Node *owner, Select &select);
 
   Recording &s;
+  PyObject *internKey(PyObject *key);
   std::set<std::tuple<Node *, int, PyObject *>> done;
   /// By selector and index, or by what else was asked.
-  enum : int { kLength = -1, kKeys = -2, kApart = -3, kUnhooked = -4 };
+  enum : int {
+    kLength = -1,
+    kKeys = -2,
+    kApart = -3,
+    kUnhooked = -4,
+    kTable = -5,
+    kHolds = -6
+  };
   std::set<std::tuple<Node *, int, Py_ssize_t>> doneIndex;
   /// Whose attributes lie in these dicts, of objects from before the call.
   std::map<PyObject *, Node *> instanceDicts;

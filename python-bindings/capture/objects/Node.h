@@ -27,8 +27,10 @@ struct Node {
   bool typeRead = false;
   bool functionRead = false;
   bool paramDict = false; ///< `_parameters` or `_buffers` of an nn.Module
-  /// Appended to without having been read: reads end the capture.
+  /// Appended to without having been read.
   bool appended = false;
+  /// How long it was before that: a deque may have lost elements since.
+  Py_ssize_t lengthBefore = 0;
   /// The contents changed: written out whole at the end.
   bool replaced = false;
   bool dataWritten = false; ///< the host writes the number that a tensor holds

@@ -53,8 +53,25 @@ bool pyjit::capture::isNativeIterator(PyObject *o) {
                                               "itertools.filterfalse",
                                               "itertools.compress",
                                               "itertools._tee",
-                                              "_collections._deque_iterator"};
+                                              "collections._deque_iterator",
+                                              "collections._deque_reverse_"
+                                              "iterator"};
   return names.count(Py_TYPE(o)->tp_name);
+}
+
+std::vector<PyObject *> pyjit::capture::elementsOf(PyObject *sequence) {
+  PyObject **items = PySequence_Fast_ITEMS(sequence);
+  return {items, items + PySequence_Fast_GET_SIZE(sequence)};
+}
+
+std::vector<PyObject *> pyjit::capture::elementsIn(PyObject *sequence) {
+  std::vector<PyObject *> elements;
+  PyObject *list = PySequence_List(sequence);
+  for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); ++i)
+    elements.push_back(PyList_GET_ITEM(list, i));
+  Py_XDECREF(list);
+  PyErr_Clear();
+  return elements;
 }
 
 PyObject *pyjit::capture::keysInOrder(PyObject *dict) {

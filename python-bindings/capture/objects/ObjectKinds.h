@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace pyjit::capture {
 
@@ -40,6 +41,12 @@ bool makesTuples(PyObject *o);
 /// A property, or one of a class of Python's that hands out as properties do
 /// (of which `__get__` was looked up).
 bool isProperty(PyObject *descr);
+/// The elements of a list or a tuple as they lie there, borrowed: what a
+/// subclass says of its iteration is not asked.
+std::vector<PyObject *> elementsOf(PyObject *sequence);
+/// What iterating over a list, a tuple or a deque gives, borrowed.
+std::vector<PyObject *> elementsIn(PyObject *sequence);
+
 /// Compared by identity, or by C code over immutable data.
 bool isPlainObject(PyObject *o);
 /// A new list of a dict's keys, in the order in which Python shows them, which

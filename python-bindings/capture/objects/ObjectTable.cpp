@@ -6,6 +6,7 @@
 #include "Recording.h"
 #include "builtins/Natives.h"
 #include "objects/ObjectLayout.h"
+#include "objects/SetContents.h"
 #include "tensors/Tensors.h"
 
 #include <cstring>
@@ -212,8 +213,9 @@ bool ObjectTable::shouldPin(PyObject *o) {
       type == &PyMethod_Type || type == &PyCell_Type || isDefaultDict(o) ||
       !std::strcmp(type->tp_name, "functools.partial"))
     return false;
-  // What it holds is looked at behind graph breaks alone.
-  if (!std::strcmp(type->tp_name, "collections.deque"))
+  if (type == &PyFrozenSet_Type)
+    return !isReadByElements(o);
+  if (pyjitIsDeque(o))
     return false;
   // Nor do these hide state: a dict, items.
   if (!std::strcmp(type->tp_name, "types.SimpleNamespace") ||
@@ -278,6 +280,9 @@ PyjitAttribute ObjectTable::constant(PyObject *o) {
       elements.push_back(constant(PyTuple_GET_ITEM(o, i)));
     return s.writer.list(elements);
   }
+  // A tuple finds the same entry, but is another key to whoever writes it.
+  if (isTorchSize(o))
+    return pyjitAttributeObject(context, addEqual(o));
   Node *node = find(o);
   if (!node && isProcessConstant(o))
     node = pin(o);

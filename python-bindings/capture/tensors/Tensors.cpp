@@ -66,6 +66,10 @@ const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t,
     return "a tensor with named dimensions";
   if (impl->is_python_dispatch() || impl->has_symbolic_sizes_strides())
     return "a tensor subclass";
+  // `.data` of an inference tensor was set: it is none any more, and yet
+  // writes to it are not counted.
+  if (!t.is_inference() && !impl->version_counter().enabled())
+    return "a tensor of inference mode that shows other data";
   c10::DispatchKeySet keys = t.key_set();
   if (keys.has(c10::DispatchKey::FuncTorchBatched) ||
       keys.has(c10::DispatchKey::FuncTorchGradWrapper) ||
@@ -141,6 +145,7 @@ PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
 PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
                                      const std::vector<PyjitType> &types,
                                      const std::vector<int64_t> &offsets) {
+  ++recording.writer.amount.operators;
   return recording.add(
       PyjitTensorOp{.overload = view(call.overload),
                     .inputs = view(call.operands),
@@ -223,6 +228,7 @@ bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
   get.inference = t.is_inference();
   // However the call comes by it: a step's optimizer reads it before the model.
   get.param = isParameter;
+  impl->recording.writer.amount.weights += isParameter;
   return true;
 }
 

@@ -3,6 +3,7 @@
 
 #define Py_BUILD_CORE 1
 #include "CPython.h"
+#include "Sets.h"
 
 #include "internal/pycore_dict.h"
 #include "internal/pycore_frame.h"

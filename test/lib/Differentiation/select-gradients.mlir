@@ -37,10 +37,30 @@ func.func @drawn(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes
 
 // -----
 
-// Of an overload that is not in the table nobody knows what it does the next time.
+// Which way a branch goes is known. What is as long as data say, and what is written into `out`, is computed again.
+// CHECK-LABEL: @repeated
+// CHECK-NOT: tssa.speculate
+// CHECK: aten::nonzero
+// CHECK: aten::add.out
+// CHECK-NOT: mine::unknown
+// CHECK: return
+func.func @repeated(%x: tensor<4xf32>, %m: tensor<2xi1>, %b: tensor<i1>) -> tensor<1x4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  tssa.speculate %b : tensor<i1>
+  %0 = tssa.aten "aten::nonzero"(%m) : (tensor<2xi1>) -> tensor<1x1xi64>
+  %1 = tssa.aten "aten::add.out"(%0, wrapped(1 : i64), 1 : i64, %0) mutates [1] : (tensor<1x1xi64>, tensor<1x1xi64>) -> tensor<1x1xi64>
+  %2 = tssa.aten "aten::sin"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = tssa.aten "mine::unknown"(%2) : (tensor<4xf32>) -> tensor<4xf32>
+  %4 = tssa.aten "aten::mul.Tensor"(%2, %1) : (tensor<4xf32>, tensor<1x1xi64>) -> tensor<1x4xf32>
+  return %4 : tensor<1x4xf32>
+}
+
+// -----
+
+// Of an overload that is not in the table nobody knows what it does the next time, nor how many numbers it draws.
 func.func @unknown(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
   %0 = tssa.aten "aten::sin"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error @+1 {{cannot be differentiated twice: to compute it again might give something else}}
   %1 = tssa.aten "mine::unknown"(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+  %2 = tssa.aten "aten::rand_like"(%x, none, none, none, none, none) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %2 : tensor<4xf32>, tensor<4xf32>
 }

@@ -101,6 +101,37 @@ refgraph.trace @values {
   refgraph.leave %o : !refgraph.obj<"str">
 }
 
+// A set whose table matters, and a change of it; a deque that the call makes.
+// CHECK-LABEL: @sets
+// CHECK:         KEYS r[[SET:[0-9]+]] ("a")
+// CHECK-NEXT:    TABLE r[[SET]] (0, 1, 0, 2)
+// CHECK:         r[[MADE:[0-9]+]] = DEQUE [r{{[0-9]+}}, r[[BOUND:[0-9]+]]] [[BOUND]]
+// CHECK-NEXT:    APPEND r{{[0-9]+}} r{{[0-9]+}}
+// CHECK-NEXT:    RETURN r[[MADE]]
+refgraph.trace @sets {
+  %e = refgraph.external
+  %s = refgraph.get %e arg(0, "s") type(3) : !refgraph.obj<"set">
+  refgraph.keys %s are ["a"] : !refgraph.obj<"set">
+  refgraph.table %s is [0, 1, 0, 2] : !refgraph.obj<"set">
+  %two = refgraph.constant 2
+  %d = refgraph.create "deque" [%s, %two] attrs {"maxlen" = %two} : (!refgraph.obj<"set">, !refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"collections.deque">
+  refgraph.append %s, %two : !refgraph.obj<"set">, !refgraph.obj<"int">
+  refgraph.leave %d : !refgraph.obj<"collections.deque">
+}
+
+// A set that lies as the one that the run made.
+// CHECK-LABEL: @made_set
+// CHECK:         r[[TABLE:[0-9]+]] = CONST b"\000\001\001\002"
+// CHECK-NEXT:    r[[MADE:[0-9]+]] = SET_OF_TABLE [r{{[0-9]+}}, r{{[0-9]+}}] [[TABLE]]
+// CHECK-NEXT:    RETURN r[[MADE]]
+refgraph.trace @made_set {
+  %one = refgraph.constant 1
+  %two = refgraph.constant 2
+  %table = refgraph.constant bytes("\00\01\01\02")
+  %s = refgraph.create "set" [%one, %two] attrs {"table" = %table} : (!refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"bytes">) -> !refgraph.obj<"set">
+  refgraph.leave %s : !refgraph.obj<"set">
+}
+
 // A context variable that stays set, one that is reset, and a function that the call made.
 // CHECK-LABEL: @tokens
 // CHECK:       r[[NEW:[0-9]+]] = TOKEN [r[[VAR:[0-9]+]], r{{[0-9]+}}]

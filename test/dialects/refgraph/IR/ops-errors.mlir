@@ -130,6 +130,33 @@ refgraph.trace @f {
 // -----
 
 refgraph.trace @f {
+  %s = refgraph.object 3 : !refgraph.obj<"set">
+  // expected-error@+1 {{a set's table has a power of two of places, not 3}}
+  refgraph.table %s is [0, 1, 0] : !refgraph.obj<"set">
+  refgraph.leave %s : !refgraph.obj<"set">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"list">
+  // expected-error@+1 {{of a deque takes elements and its maxlen}}
+  %d = refgraph.create "deque" [%l] : (!refgraph.obj<"list">) -> !refgraph.obj<"collections.deque">
+  refgraph.leave %d : !refgraph.obj<"collections.deque">
+}
+
+// -----
+
+refgraph.trace @f {
+  %s = refgraph.object 3 : !refgraph.obj<"set">
+  // expected-error@+1 {{a place is 0, 1 or 2, not 3}}
+  refgraph.table %s is [0, 3] : !refgraph.obj<"set">
+  refgraph.leave %s : !refgraph.obj<"set">
+}
+
+// -----
+
+refgraph.trace @f {
   // expected-error@+1 {{state 'cuda_device' needs the index of a device}}
   refgraph.state {cuda_device = true}
   %l = refgraph.constant 2

@@ -74,6 +74,9 @@ refgraph.trace @reads {
   // CHECK: refgraph.keys %{{.*}} are [] : !refgraph.obj<"dict">
   refgraph.keys %d are ["a", 3, object 9] : !refgraph.obj<"dict">
   refgraph.keys %9 are [] : !refgraph.obj<"dict">
+  // CHECK: refgraph.table %{{.*}} is [0, 1, 0, 0, 1, 2, 0, 0] : !refgraph.obj<"set">
+  %set = refgraph.object 4 : !refgraph.obj<"set">
+  refgraph.table %set is [0, 1, 0, 0, 1, 2, 0, 0] : !refgraph.obj<"set">
   // CHECK: refgraph.same %{{.*}}, %{{.*}} : !refgraph.obj<"list">, !refgraph.obj<"list">
   // CHECK: refgraph.distinct %{{.*}}, %{{.*}} : !refgraph.obj<"list">, !refgraph.obj<"dict">
   refgraph.same %1, %1 : !refgraph.obj<"list">, !refgraph.obj<"list">
@@ -129,6 +132,10 @@ refgraph.trace @writes attributes {source = "f.py"} {
   %o4 = refgraph.create "instance" type(8) [%r] : (!T) -> !refgraph.obj<"Pair">
   // CHECK: refgraph.create "cell" [%{{.*}}] : (
   %cell = refgraph.create "cell" [%r] : (!T) -> !refgraph.obj<"cell">
+  // CHECK: refgraph.create "cell" [] : (
+  // CHECK: refgraph.create "generator" [%{{.*}}, %{{.*}}] : (
+  %empty = refgraph.create "cell" [] : () -> !refgraph.obj<"cell">
+  %waiting = refgraph.create "generator" [%c, %two] : (!refgraph.obj<"Config">, !refgraph.obj<"int">) -> !refgraph.obj<"generator">
   // CHECK: refgraph.create "function" [%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] : (
   %made = refgraph.create "function" [%c, %d, %two, %two, %two, %two] : (!refgraph.obj<"Config">, !refgraph.obj<"dict">, !refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"function">
   // CHECK: refgraph.create "token" [%{{.*}}, %{{.*}}] : (

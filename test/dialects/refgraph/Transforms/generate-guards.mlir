@@ -28,6 +28,23 @@ refgraph.trace @dedupe {
 
 // -----
 
+// Equal tables become one, and are looked at in each call.
+// CHECK-LABEL: refgraph.guards @table
+// CHECK:         refgraph.keys %[[S:.*]] are ["a"]
+// CHECK-NEXT:    refgraph.table %[[S]] is [0, 1]
+// CHECK-NEXT:    refgraph.accept()
+refgraph.trace @table {
+  %e = refgraph.external
+  %s = refgraph.get %e arg(0, "s") type(2) : !refgraph.obj<"set">
+  refgraph.keys %s are ["a"] : !refgraph.obj<"set">
+  refgraph.table %s is [0, 1] : !refgraph.obj<"set">
+  refgraph.table %s is [0, 1] : !refgraph.obj<"set">
+  %o = refgraph.constant 2
+  refgraph.leave %o : !refgraph.obj<"int">
+}
+
+// -----
+
 // Lists, cells and slots are not watched, wherever they hang; what hangs below
 // them is looked at in each call too, until an object is known by identity.
 // CHECK-LABEL: refgraph.guards @unwatched
