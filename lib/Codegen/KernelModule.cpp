@@ -18,9 +18,11 @@ using namespace mlir;
 
 namespace pyjit::codegen {
 
-KernelBody::KernelBody(func::FuncOp kernel)
-    : inputs(kernel.getArguments()),
-      roots(kernel.getBody().front().getTerminator()->getOperands()) {
+KernelBody::KernelBody(func::FuncOp kernel, unsigned batch)
+    : inputs(
+          kernel.getArguments().take_front(kernel.getNumArguments() / batch)),
+      roots(kernel.getBody().front().getTerminator()->getOperands().take_front(
+          kernel.getNumResults() / batch)) {
   std::string reason;
   graph = KernelGraph::build(inputs, roots, reason);
   if (!graph) {
@@ -33,6 +35,8 @@ KernelBody::KernelBody(func::FuncOp kernel)
     return;
   for (auto pair : overlaps.getAsRange<DenseI64ArrayAttr>()) {
     uint64_t result = pair[0], operand = pair[1];
+    if (batch > 1 && result >= roots.size())
+      continue; // another part's
     if (result < roots.size() && operand < inputs.size() &&
         roots[result].getType() == inputs[operand].getType() &&
         mayOverlap(*graph, inputs[operand], operand, result, reason)) {

@@ -215,9 +215,10 @@ static void buildFuse(OpPassManager &manager, const CompileOptions &options,
   manager.addPass(fusion::createFusionInPlace(inPlace));
 }
 
-static void buildCudaGraph(OpPassManager &manager) {
+static void buildCudaGraph(OpPassManager &manager,
+                           const CompileOptions &options) {
   manager.addPass(createConvertTSSAToCudaGraphPass());
-  cudagraph::buildGraphPipeline(manager);
+  cudagraph::buildGraphPipeline(manager, options.depth == Depth::Fusion);
 }
 
 static void buildX86(OpPassManager &manager, const CompileOptions &options) {
@@ -243,7 +244,7 @@ void buildStage(OpPassManager &manager, Stage stage,
   case Stage::Fuse:
     return buildFuse(manager, options, placement);
   case Stage::CudaGraph:
-    return buildCudaGraph(manager);
+    return buildCudaGraph(manager, options);
   case Stage::X86:
     return buildX86(manager, options);
   case Stage::Ptx:

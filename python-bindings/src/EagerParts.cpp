@@ -45,8 +45,8 @@ struct Entry {
   double shortest = std::numeric_limits<double>::infinity();
   /// References to the module that `compiled` holds.
   Py_ssize_t held = 0;
-  /// Somebody else held the module when the entry held nothing else: counting
-  /// does not work for it.
+  /// Somebody else held the module when the entry held nothing else, or other
+  /// threads took and gave references meanwhile: counting does not work for it.
   bool miscounted = false;
 
   PyObject *module() const {
@@ -58,8 +58,11 @@ struct Entry {
 struct ModuleCalls {
   PyObject_HEAD PyObject *begin;
   double warmSeconds;
-  /// Eager parts that go through it now, on all threads.
+  /// Eager parts that go through it now, on all threads, the thread of the
+  /// first of them, and whether others joined it.
   unsigned parts;
+  unsigned long thread;
+  bool ofSeveralThreads;
   std::unordered_map<PyObject *, Entry> *entries;
   size_t sweepAt; ///< entries at which those of dead modules are looked for
   /// Those with something that answers them.
@@ -162,8 +165,8 @@ void beginCompiled(ModuleCalls *self, PyObject *module) {
   if (!made)
     PyErr_WriteUnraisable(self->begin);
   auto found = self->entries->find(module);
-  if (found == self->entries->end())
-    return;
+  if (found == self->entries->end() || found->second.compiled)
+    return; // or another thread was faster
   if (made && made.get() != Py_None) {
     found->second.compiled = std::move(made);
     self->answered->push_back(module);
@@ -182,9 +185,11 @@ PyObject *callCompiled(ModuleCalls *self, PyObject *module,
   if (asked == timesEnginesWereAsked() && Py_REFCNT(module) == before)
     return result;
   auto found = self->entries->find(module);
-  if (found != self->entries->end() &&
-      found->second.compiled.get() == compiled.get())
-    found->second.held += Py_REFCNT(module) - before;
+  if (found == self->entries->end() ||
+      found->second.compiled.get() != compiled.get())
+    return result;
+  found->second.held += Py_REFCNT(module) - before;
+  found->second.miscounted |= self->ofSeveralThreads;
   return result;
 }
 
@@ -295,7 +300,13 @@ EagerPart::EagerPart(PyObject *given, PyObject *target)
             ? PyMethod_GET_SELF(target)
             : target;
   base = pyjitCurrentFrame();
-  ++self_of(given)->parts;
+  ModuleCalls *calls = self_of(given);
+  unsigned long thread = PyThread_get_thread_ident();
+  if (calls->parts++ == 0) {
+    calls->thread = thread;
+    calls->ofSeveralThreads = false;
+  }
+  calls->ofSeveralThreads |= calls->thread != thread;
 }
 
 EagerPart::~EagerPart() {

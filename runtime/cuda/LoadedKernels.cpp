@@ -340,7 +340,7 @@ bool LoadedKernels::loadFunctions(const Program &program,
           [=, now = works](const uint64_t *params, const LaunchShape &shape) {
             std::vector<void *> buffers(count);
             for (unsigned k = 0; k < count; ++k)
-              buffers[k] = indirect >> k & 1
+              buffers[k] = isIndirect(indirect, k)
                                ? *reinterpret_cast<void **>(params[k])
                                : reinterpret_cast<void *>(params[k]);
             int64_t work = workOf(shape);

@@ -54,7 +54,7 @@ Result SoftNode::makeFill(SoftNode &node, const FillNodeParams &fill) {
 static bool isAligned(const HostKernel &kernel,
                       const std::vector<uint64_t> &params) {
   for (size_t i = 0; i < kernel.align.size() && i < params.size(); ++i) {
-    uint64_t address = kernel.indirect >> i & 1
+    uint64_t address = isIndirect(kernel.indirect, i)
                            ? *reinterpret_cast<const uint64_t *>(params[i])
                            : params[i];
     if (address % kernel.align[i])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -294,6 +295,37 @@ def test_threads() -> None:
 
     in_threads(work, (() for _ in range(4)))
     assert not wrong and hits(fast) > 0
+
+
+def test_references_that_another_thread_takes_meanwhile() -> None:
+    """They are not taken for those of what answers the module, which would be dropped as nobody else's."""
+    begun, taken, ended = threading.Event(), threading.Event(), threading.Event()
+
+    class Waits(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            begun.set()
+            taken.wait(10)
+            return super().forward(x)
+
+    model, x = Waits(4, 4), torch.randn(3, 4)
+
+    def hold(x: torch.Tensor) -> torch.Tensor:
+        begun.wait(10)
+        references = [model] * 50
+        taken.set()
+        ended.wait(10)
+        return x * len(references)
+
+    fast = in_eager(lambda of, x: of(x))
+
+    def work(of: Callable) -> None:
+        fast(of, x)
+        if of is model:
+            ended.set()
+
+    in_threads(work, [(hold,), (model,)])
+    (told,) = pyjit.stats(fast)["compiled_modules"]
+    assert told["module"].endswith("Waits")
 
 
 @pytest.mark.parametrize(

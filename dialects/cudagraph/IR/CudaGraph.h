@@ -39,6 +39,10 @@ mlir::Value getExternal(mlir::Value buffer);
 /// Whether the address of this external memory may differ from call to call.
 bool isMoving(mlir::Value external);
 
+/// Buffers of a launch that has an indirect version: an encoded step says in
+/// one word which of them are indirect.
+inline constexpr unsigned kMostIndirect = 63;
+
 /// When a planned buffer holds something, in numbers that grow with the order
 /// of the stream. -1: never used.
 struct Lifetime {

@@ -71,7 +71,8 @@ struct IndirectParams
             external && isMoving(external))
           indirect.push_back(i);
       bool deviceSizes = hasSymbols(op);
-      if (indirect.empty() && !deviceSizes)
+      if ((indirect.empty() && !deviceSizes) ||
+          op.getNumBuffers() > kMostIndirect)
         return WalkResult::advance();
       op.setIndirectKernelAttr(
           getVersion(kernel, indirect, deviceSizes, symbols));

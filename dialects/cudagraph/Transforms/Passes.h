@@ -16,8 +16,9 @@ namespace pyjit::cudagraph {
 #define GEN_PASS_REGISTRATION
 #include "dialects/cudagraph/Transforms/Passes.h.inc"
 
-/// `pyjit-cudagraph`: the passes in their order.
-void buildGraphPipeline(mlir::OpPassManager &manager);
+/// `pyjit-cudagraph`: the passes in their order. `fuse`: equal kernels may
+/// become one.
+void buildGraphPipeline(mlir::OpPassManager &manager, bool fuse = true);
 
 } // namespace pyjit::cudagraph
 

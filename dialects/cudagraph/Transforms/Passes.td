@@ -76,6 +76,48 @@ def FormGraphsPass : Pass<"cudagraph-form-graphs", "::pyjit::cudagraph::ProgramO
   ];
 }
 
+def FuseHorizontallyPass : Pass<"cudagraph-fuse-horizontally", "::mlir::ModuleOp"> {
+  let summary = "Make one launch of equal kernels that do not depend on each other";
+  let description = [{
+    Updates of parameters and of running statistics are many launches of little
+    work. Launches in one block whose kernels are equal but for their names, and
+    element by element, become one launch in the place of the last of them, if
+    nothing between it and the others reads what these write or writes what they
+    touch. Its kernel has the parts' operands one behind the other, then the
+    parts' results, and the attribute `pyjit.batch`, by which a GPU's code
+    generator makes one part's code and lets each block choose its part's
+    buffers (horizontal fusion: Li et al., 2020; `multi_tensor_apply` of
+    PyTorch's foreach functions). Launches that move more than `most-bytes` go
+    past none but others that are fused, since their operands would have to live
+    for longer. Copies of few bytes are such launches, too.
+
+    ```mlir
+    func.func private @a(%x: tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel} {
+      return %x : tensor<8xf32>
+    }
+    func.func private @b(%x: tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel} {
+      return %x : tensor<8xf32>
+    }
+    cudagraph.program @f on "cuda:0" {
+      %x = cudagraph.external input 0 : !cudagraph.buffer<tensor<8xf32>>
+      %y = cudagraph.external output 0 : !cudagraph.buffer<tensor<8xf32>>
+      %z = cudagraph.external output 1 : !cudagraph.buffer<tensor<8xf32>>
+      cudagraph.kernel @a(%x) to (%y) : (!cudagraph.buffer<tensor<8xf32>>) -> (!cudagraph.buffer<tensor<8xf32>>)
+      cudagraph.kernel @b(%x) to (%z) : (!cudagraph.buffer<tensor<8xf32>>) -> (!cudagraph.buffer<tensor<8xf32>>)
+      cudagraph.return %y, %z : !cudagraph.buffer<tensor<8xf32>>, !cudagraph.buffer<tensor<8xf32>>
+    }
+    ```
+    gives `cudagraph.kernel @a_x2(%x, %x) to (%y, %z)`.
+  }];
+  let options = [
+    Option<"mostBytes", "most-bytes", "int64_t", "1048576",
+           "Most bytes that a launch reads and writes to be moved past others">
+  ];
+  let dependentDialects = ["::mlir::func::FuncDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def PlanMemoryPass : Pass<"cudagraph-plan-memory", "::pyjit::cudagraph::ProgramOp"> {
   let summary = "Place buffers in one arena and release vendor results";
   let description = [{

@@ -8,10 +8,13 @@
 using namespace mlir;
 using namespace pyjit;
 
-void cudagraph::buildGraphPipeline(OpPassManager &manager) {
+void cudagraph::buildGraphPipeline(OpPassManager &manager, bool fuse) {
   OpPassManager &program = manager.nest<ProgramOp>();
   program.addPass(createPlaceDataPass());
   program.addPass(createFormGraphsPass());
+  // In graphs, too: what stands in front of one cannot go into it.
+  if (fuse)
+    manager.addPass(createFuseHorizontallyPass());
   // Before code is generated: indirect versions are kernels of their own.
   manager.addPass(createIndirectParamsPass());
   // Last: graphs decide what lives how long.

@@ -160,6 +160,9 @@ inline constexpr Name kKernel = "pyjit.kernel";
 /// Arrays of two integers, a result and an operand: the result may lie where
 /// the operand does (Codegen/Overlap.h). No others overlap.
 inline constexpr Name kMayOverlap = "pyjit.may_overlap";
+/// An integer: the body is so many equal parts that share nothing. Operands of
+/// all parts come first, then results of all parts.
+inline constexpr Name kBatch = "pyjit.batch";
 /// Integers or maps of the symbols, on the CPU: the size of the parallel range,
 /// and the smallest part of it that is worth a thread.
 inline constexpr Name kWork = "pyjit.work";

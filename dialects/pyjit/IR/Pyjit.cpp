@@ -129,6 +129,7 @@ const Rule kRules[] = {
     {attribute::kKernel, Function, isUnit, "no value"},
     {attribute::kMayOverlap, Function, isSources,
      "arrays of a result and an operand", Numbers::Natural},
+    {attribute::kBatch, Function, isInteger, "an integer", Numbers::Amount},
     {attribute::kWork, Function, isSize, "an integer or a map of one result",
      Numbers::Amount},
     {attribute::kGrain, Function, isSize, "an integer or a map of one result",

@@ -16,9 +16,10 @@
 namespace pyjit::codegen {
 
 /// A kernel that has a body. What its attribute `pyjit.may_overlap` claims is
-/// proven once more.
+/// proven once more. `batch`: its body is so many equal parts, of which the
+/// first one is taken (`pyjit.batch`).
 struct KernelBody {
-  explicit KernelBody(mlir::func::FuncOp kernel);
+  explicit KernelBody(mlir::func::FuncOp kernel, unsigned batch = 1);
 
   llvm::SmallVector<mlir::Value> inputs, roots;
   /// Null if the kernel cannot be scheduled, which has been reported.

@@ -66,19 +66,28 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   using PtxEmitKernelsBase::PtxEmitKernelsBase;
 
   LogicalResult emit(func::FuncOp kernel, ModuleOp into) {
-    codegen::KernelBody body(kernel);
+    int64_t batch = 1;
+    if (auto parts = kernel->getAttrOfType<IntegerAttr>(attribute::kBatch))
+      batch = parts.getInt();
+    if (batch < 1 || kernel.getNumArguments() % batch ||
+        kernel.getNumResults() % batch)
+      return kernel.emitError("the operands and results of '")
+             << kernel.getName() << "' are not those of " << batch
+             << " equal parts (pyjit.batch)";
+    codegen::KernelBody body(kernel, batch);
     if (!body.graph)
       return failure();
     Domain domain = arrange(std::move(body.graph));
     Schedule schedule;
-    if (failed(findSchedule(kernel, domain, schedule)))
+    if (failed(findSchedule(kernel, domain, batch, schedule)))
       return failure();
     if (printSchedules)
       codegen::remarkSchedule(kernel, *domain.graph,
                               [&](raw_ostream &os) { schedule.print(os); });
 
-    KernelFrame frame{{}, domain, schedule, body.inputs, {}, false,
-                      {}, {},     {},       {},          0,  {}};
+    KernelFrame frame{{}, domain, schedule, body.inputs, unsigned(batch),
+                      {}, false,  {},       {},          {},
+                      {}, 0,      {}};
     frame.waits = dependentLaunch;
     if (failed(readPointers(kernel, frame, body)))
       return failure();
@@ -107,8 +116,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
         b.getDenseI32ArrayAttr({static_cast<int32_t>(schedule.threads), 1, 1}));
     kernel->setAttr(attribute::kShared, b.getI32IntegerAttr(0));
     kernel->setAttr(attribute::kAlign,
-                    b.getDenseI32ArrayAttr(SmallVector<int32_t>(
-                        frame.reliedOn.begin(), frame.reliedOn.end())));
+                    b.getDenseI32ArrayAttr(reliedOnByAll(frame)));
     kernel->setAttr(attribute::kIndirect,
                     b.getDenseBoolArrayAttr(frame.indirect));
     kernel->setAttr(attribute::kSchedule, schedule.toAttr(b.getContext()));
@@ -117,9 +125,10 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     return success();
   }
 
-  /// The one that the kernel states, or one for a machine of today.
+  /// The one that the kernel states, or one for a machine of today, of which
+  /// each part of a batch has its share.
   LogicalResult findSchedule(func::FuncOp kernel, const Domain &domain,
-                             Schedule &schedule) {
+                             unsigned batch, Schedule &schedule) {
     std::string reason;
     if (auto given =
             kernel->getAttrOfType<DictionaryAttr>(attribute::kSchedule)) {
@@ -130,8 +139,8 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       schedule = *parsed;
     } else {
       schedule = chooseSchedule(
-          domain,
-          Machine{multiprocessors, threadsPerMultiprocessor, dependentLaunch});
+          domain, Machine{std::max(1u, multiprocessors / batch),
+                          threadsPerMultiprocessor, dependentLaunch});
     }
     if (!verifySchedule(schedule, domain, reason))
       return kernel.emitError("the schedule of '")
@@ -143,28 +152,42 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   /// bytes unless it says otherwise.
   LogicalResult readPointers(func::FuncOp kernel, KernelFrame &frame,
                              codegen::KernelBody &body) {
-    unsigned count = body.inputs.size() + body.roots.size();
+    unsigned each = body.inputs.size() + body.roots.size();
+    unsigned count = each * frame.batch;
     frame.deviceSizes = kernel->hasAttr(attribute::kDeviceSizes);
     frame.indirect.resize(count, false);
-    frame.alignment.resize(count, 16);
-    frame.reliedOn.resize(count, 1);
+    SmallVector<unsigned> alignment(count, 16);
+    frame.reliedOn.resize(each, 1);
     if (auto mask =
             kernel->getAttrOfType<DenseBoolArrayAttr>(attribute::kIndirect))
       frame.indirect.assign(mask.asArrayRef().begin(), mask.asArrayRef().end());
     if (auto known =
             kernel->getAttrOfType<DenseI32ArrayAttr>(attribute::kAlign))
-      frame.alignment.assign(known.asArrayRef().begin(),
-                             known.asArrayRef().end());
-    if (frame.indirect.size() != count || frame.alignment.size() != count)
+      alignment.assign(known.asArrayRef().begin(), known.asArrayRef().end());
+    if (frame.indirect.size() != count || alignment.size() != count)
       return kernel.emitError("'pyjit.indirect' and 'pyjit.align' of '")
              << kernel.getName() << "' say something of " << count
              << " pointers";
+    // What is known of a buffer is so in each part.
+    frame.alignment.resize(each, llvm::maxUIntN(32));
+    for (unsigned i = 0; i < count; ++i) {
+      unsigned &known = frame.alignment[frame.placeInPart(i)];
+      known = std::min(known, alignment[i]);
+    }
     for (auto [i, value] :
          llvm::enumerate(llvm::concat<Value>(body.inputs, body.roots))) {
       Type element = getElementTypeOrSelf(value.getType());
       frame.reliedOn[i] = std::max(1u, element.getIntOrFloatBitWidth() / 8);
     }
     return success();
+  }
+
+  /// Per buffer of each part.
+  static SmallVector<int32_t> reliedOnByAll(const KernelFrame &frame) {
+    SmallVector<int32_t> all;
+    for (unsigned i = 0; i < frame.indirect.size(); ++i)
+      all.push_back(frame.reliedOn[frame.placeInPart(i)]);
+    return all;
   }
 
   void emitBody(KernelFrame &frame) {
@@ -210,6 +233,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   /// What the emitter asked for on the way: parameters, blocks, shared memory.
   LogicalResult declareEntry(func::FuncOp kernel, KernelFrame &frame,
                              OpBuilder &b) {
+    frame.blocks = frame.blocks * frame.batch;
     auto number = dyn_cast<AffineConstantExpr>(frame.blocks);
     if (number && number.getValue() > std::numeric_limits<int32_t>::max())
       return kernel.emitError("more blocks than a launch can have");

@@ -49,13 +49,48 @@ Emitter::Emitter(KernelFrame &frame)
   scopes.emplace_back();
   scopes.back().bound.resize(count);
   ivs.resize(schedule.vectors, SmallVector<Value>(count));
+  findBuffers(entry);
+}
+
+void Emitter::findBuffers(Block *entry) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext(), globalSpace);
-  for (unsigned i = 0, e = entry->getNumArguments(); i < e; ++i) {
-    Value buffer = entry->getArgument(i);
-    if (frame.indirect[i])
-      buffer = LLVM::LoadOp::create(b, pointer, buffer);
-    buffers.push_back(buffer);
+  unsigned inputs = frame.inputs.size(), batch = frame.batch;
+  unsigned each = entry->getNumArguments() / batch, results = each - inputs;
+  auto buffersOf = [&](unsigned part) {
+    SmallVector<Value> found;
+    for (unsigned i = 0; i < each; ++i) {
+      unsigned at = i < inputs ? part * inputs + i
+                               : (batch - 1) * inputs + part * results + i;
+      Value buffer = entry->getArgument(at);
+      if (frame.indirect[at])
+        buffer = LLVM::LoadOp::create(b, pointer, buffer);
+      found.push_back(buffer);
+    }
+    return found;
+  };
+  numPointers = entry->getNumArguments();
+  if (batch == 1) {
+    buffers = buffersOf(0);
+    return;
   }
+  // Parts take turns: those of the first blocks are not one part's.
+  Value all = blockIndex(), count = constant(batch);
+  Value part = arith::RemUIOp::create(b, all, count);
+  knownBlock = arith::DivUIOp::create(b, all, count);
+  part = arith::IndexCastUIOp::create(b, b.getIndexType(), part);
+  SmallVector<int64_t> cases;
+  for (unsigned i = 1; i < batch; ++i)
+    cases.push_back(i);
+  auto choice = scf::IndexSwitchOp::create(b, SmallVector<Type>(each, pointer),
+                                           part, cases, cases.size());
+  for (unsigned i = 0; i < batch; ++i) {
+    OpBuilder::InsertionGuard guard(b);
+    Region &region =
+        i == 0 ? choice.getDefaultRegion() : choice.getCaseRegions()[i - 1];
+    b.setInsertionPointToStart(&region.emplaceBlock());
+    scf::YieldOp::create(b, buffersOf(i));
+  }
+  llvm::append_range(buffers, choice.getResults());
 }
 
 //===--- Small constructors -------------------------------------------------//
@@ -139,7 +174,7 @@ Value Emitter::symbol(unsigned number) {
       type = LLVM::LLVMPointerType::get(b.getContext(), globalSpace);
     entry->addArgument(type, frame.function.getLoc());
   }
-  Value value = entry->getArgument(buffers.size() + place);
+  Value value = entry->getArgument(numPointers + place);
   if (frame.deviceSizes)
     value = atEntry(b, knownSymbols[number], [&]() -> Value {
       auto load = LLVM::LoadOp::create(b, b.getI64Type(), value);

@@ -28,7 +28,10 @@ struct KernelFrame {
   const Domain &domain;
   const Schedule &schedule;
   llvm::ArrayRef<mlir::Value> inputs;
-  /// Per buffer: the parameter points to the pointer.
+  /// Equal parts that the launch's blocks share (`pyjit.batch`); all else here
+  /// says of one of them what holds of each.
+  unsigned batch = 1;
+  /// Per buffer of each part: the parameter points to the pointer.
   llvm::SmallVector<bool> indirect;
   /// Sizes are read on the device (`pyjit.device_sizes`).
   bool deviceSizes = false;
@@ -44,6 +47,13 @@ struct KernelFrame {
   /// the address of its value.
   llvm::SmallVector<int64_t> symbols;
 
+  /// Of all buffers of all parts, operands first: which one of a part's it is.
+  unsigned placeInPart(unsigned i) const {
+    unsigned operands = inputs.size(),
+             results = indirect.size() / batch - operands;
+    return i < operands * batch ? i % operands
+                                : operands + (i - operands * batch) % results;
+  }
   void setBlocks(const analysis::Size &units, int64_t perBlock) {
     blocks = units.toExpr(function.getContext()).ceilDiv(perBlock);
   }
@@ -127,6 +137,8 @@ protected:
   /// Everything that has been emitted becomes the work of those blocks that
   /// the sizes of this call ask for. To be called last.
   void skipSpareBlocks();
+  /// The addresses of the buffers of this block's part.
+  void findBuffers(mlir::Block *entry);
   /// Numbers of this thread and block, as indices.
   Value threadIndex();
   Value blockIndex();
@@ -222,6 +234,8 @@ protected:
 
   Type indexType;
   llvm::SmallVector<Value> buffers;
+  /// Parameters in front of those of symbols.
+  unsigned numPointers = 0;
   /// ivs[u][dim].
   llvm::SmallVector<llvm::SmallVector<Value>> ivs;
   llvm::SmallVector<Scope> scopes;

@@ -63,3 +63,18 @@ func.func @k(%x: tensor<64xf32>) -> tensor<64xf32> attributes {pyjit.kernel, pyj
   } -> tensor<64xf32>
   return %r : tensor<64xf32>
 }
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// expected-error @+1 {{the operands and results of 'k' are not those of 2 equal parts (pyjit.batch)}}
+func.func @k(%x: tensor<64xf32>) -> tensor<64xf32> attributes {pyjit.kernel, pyjit.batch = 2 : i64} {
+  %e = tensor.empty() : tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}

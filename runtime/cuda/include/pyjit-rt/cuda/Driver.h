@@ -116,6 +116,12 @@ struct HostKernel {
   bool library = false;
 };
 
+/// Whether a parameter is where an address stands, by the mask of a kernel's
+/// indirect parameters. Those behind the mask's bits are addresses.
+inline bool isIndirect(uint64_t mask, size_t param) {
+  return param < 64 && mask >> param & 1;
+}
+
 /// The alignment that a simulated device's libraries look at, which is as much
 /// as PyTorch's CPU allocator gives.
 inline constexpr uint32_t kVendorAlign = 64;
