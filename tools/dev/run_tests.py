@@ -171,7 +171,10 @@ def run_pytest_other(options: argparse.Namespace) -> Count:
 
 def pytest(python: Path, name: str, options: argparse.Namespace, *part: str) -> Count:
     """Files side by side, in as many processes as there are jobs; then the tests that time something."""
-    several = ["-n", str(options.jobs), "--dist=loadfile"] if options.jobs > 1 else []
+    several = []
+    if options.jobs > 1:
+        # Behind a crash the rest of a file would wait for ever.
+        several = [f"-n={options.jobs}", "--dist=loadfile", "--max-worker-restart=0"]
     total = Count()
     statuses = []
     for which, how in (("never", several), ("only", [])):

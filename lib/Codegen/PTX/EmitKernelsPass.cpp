@@ -11,6 +11,7 @@
 #include "pyjit/Operators/CallArguments.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -209,8 +210,12 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       break;
     }
     if (isHalf(frame.domain))
-      frame.function.walk([](math::ExpOp op) {
-        op.setFastmath(op.getFastmath() | arith::FastMathFlags::afn);
+      frame.function.walk([](Operation *op) {
+        auto allow = [](auto known) {
+          known.setFastmath(known.getFastmath() | arith::FastMathFlags::afn);
+        };
+        llvm::TypeSwitch<Operation *>(op)
+            .Case<math::ExpOp, math::TanhOp, math::ErfOp, arith::DivFOp>(allow);
       });
   }
 

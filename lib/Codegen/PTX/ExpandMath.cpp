@@ -85,30 +85,97 @@ Value expF32(ImplicitLocOpBuilder &b, Value x) {
   return arith::MulFOp::create(b, power, scale);
 }
 
+//===--- Where results are rounded to half precision ------------------------//
+
+/// An instruction on f32.
+Value instruction(ImplicitLocOpBuilder &b, StringRef name,
+                  ValueRange operands) {
+  return eachLane(b, operands, [&](ValueRange lane) -> Value {
+    return LLVM::CallIntrinsicOp::create(b, b.getF32Type(),
+                                         b.getStringAttr(name), lane)
+        .getResult(0);
+  });
+}
+
 /// 2^(x / ln 2) as the special function unit has it: the product's rounding is
 /// a relative error of up to 2^-17, results below 2^-126 are zero.
 Value expForHalf(ImplicitLocOpBuilder &b, Value x) {
   Value power =
       arith::MulFOp::create(b, x, constant(b, x.getType(), 0x1.715476p+0f));
-  return eachLane(b, power, [&](ValueRange lane) -> Value {
-    return LLVM::CallIntrinsicOp::create(
-               b, b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz"),
-               lane)
-        .getResult(0);
-  });
+  return instruction(b, "llvm.nvvm.ex2.approx.ftz", power);
+}
+
+/// A relative error of 2^-22; of x above 2^126 it is zero.
+Value reciprocal(ImplicitLocOpBuilder &b, Value x) {
+  return instruction(b, "llvm.nvvm.rcp.approx.ftz.f", x);
+}
+
+Value polynomial(ImplicitLocOpBuilder &b, Value x, ArrayRef<float> factors) {
+  Value sum = constant(b, x.getType(), factors.front());
+  for (float factor : factors.drop_front())
+    sum = math::FmaOp::create(b, sum, x, constant(b, x.getType(), factor));
+  return sum;
+}
+
+Value select(ImplicitLocOpBuilder &b, Value x, float below, Value yes,
+             Value no) {
+  Value less = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x,
+                                     constant(b, x.getType(), below));
+  return arith::SelectOp::create(b, less, yes, no);
+}
+
+/// As codegen-expand-math has it, with exp and the division of this unit: an
+/// error of 2^-16.
+Value tanhForHalf(ImplicitLocOpBuilder &b, Value x) {
+  Type type = x.getType();
+  Value one = constant(b, type, 1.0f), size = math::AbsFOp::create(b, x);
+  Value e = expForHalf(b, arith::AddFOp::create(b, size, size));
+  Value part = reciprocal(b, arith::AddFOp::create(b, e, one));
+  Value large = math::FmaOp::create(b, part, constant(b, type, -2.0f), one);
+  Value s = arith::MulFOp::create(b, x, x);
+  Value p = polynomial(
+      b, s, {1.57394409e-2f, -5.23025580e-2f, 1.33152470e-1f, -3.33327681e-1f});
+  Value small =
+      math::FmaOp::create(b, arith::MulFOp::create(b, p, s), size, size);
+  return math::CopySignOp::create(b, select(b, size, 0.55f, small, large), x);
+}
+
+/// The rational function of codegen-expand-math: its error is the division's.
+Value erfForHalf(ImplicitLocOpBuilder &b, Value x) {
+  Type type = x.getType();
+  Value one = constant(b, type, 1.0f), size = math::AbsFOp::create(b, x);
+  Value c = arith::MinimumFOp::create(b, size, constant(b, type, 3.7439212f));
+  Value s = arith::MulFOp::create(b, c, c);
+  Value p = polynomial(b, s,
+                       {2.2905065861350646e-04f, 3.4082910107109506e-03f,
+                        5.0955695062380861e-02f, 1.8520832239976145e-01f,
+                        1.128379143519084f});
+  Value q =
+      polynomial(b, s,
+                 {-1.1791602954361697e-07f, 2.3547966471313185e-05f,
+                  1.0179625278914885e-03f, 1.4070470171167667e-02f,
+                  1.1098505178285362e-01f, 4.9746925110067538e-01f, 1.0f});
+  Value r = arith::MulFOp::create(b, arith::MulFOp::create(b, c, p),
+                                  reciprocal(b, q));
+  r = arith::MinimumFOp::create(b, r, one);
+  // From here on it is one: gelu multiplies what is left of 1 - erf by x. What
+  // is no number stays one.
+  Value isOne = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, size,
+                                      constant(b, type, 3.9192059f));
+  r = arith::SelectOp::create(b, isOne, one, r);
+  return math::CopySignOp::create(b, r, x);
 }
 
 struct ExpandMathPass : impl::PtxExpandMathBase<ExpandMathPass> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation()->walk([&](Operation *op) {
-      if (isa<math::ExpOp, arith::RemFOp>(op))
+      if (isa<math::ExpOp, arith::RemFOp>(op) || isForHalf(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
       ImplicitLocOpBuilder b(op->getLoc(), op);
-      Value value = isa<math::ExpOp>(op) ? expand(b, cast<math::ExpOp>(op))
-                                         : remainder(b, op);
+      Value value = isa<arith::RemFOp>(op) ? remainder(b, op) : expand(b, op);
       if (!value)
         continue;
       op->getResult(0).replaceAllUsesWith(value);
@@ -132,13 +199,26 @@ struct ExpandMathPass : impl::PtxExpandMathBase<ExpandMathPass> {
     return arith::TruncFOp::create(b, type, make(widened));
   }
 
-  Value expand(ImplicitLocOpBuilder &b, math::ExpOp op) {
-    if (getElementTypeOrSelf(op.getType()).isF64())
+  /// Whether its kernel rounds results to half precision (`fastmath<afn>`).
+  static bool isForHalf(Operation *op) {
+    auto flags = dyn_cast<arith::ArithFastMathInterface>(op);
+    return isa<math::ExpOp, math::TanhOp, math::ErfOp, arith::DivFOp>(op) &&
+           flags &&
+           arith::bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(),
+                                     arith::FastMathFlags::afn);
+  }
+
+  Value expand(ImplicitLocOpBuilder &b, Operation *op) {
+    if (getElementTypeOrSelf(op->getResult(0).getType()).isF64())
       return {};
     return through(b, op->getOperands(), [&](ValueRange x) {
-      bool approximate = arith::bitEnumContainsAll(op.getFastmath(),
-                                                   arith::FastMathFlags::afn);
-      return approximate ? expForHalf(b, x[0]) : expF32(b, x[0]);
+      if (isa<math::TanhOp>(op))
+        return tanhForHalf(b, x[0]);
+      if (isa<math::ErfOp>(op))
+        return erfForHalf(b, x[0]);
+      if (isa<arith::DivFOp>(op)) // of all numbers, two units in the last place
+        return instruction(b, "llvm.nvvm.div.full", x);
+      return isForHalf(op) ? expForHalf(b, x[0]) : expF32(b, x[0]);
     });
   }
 

@@ -125,6 +125,8 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
               .Case("llvm.nvvm.shfl.sync.bfly.i32", "pyjit_sim_exchange")
               .Cases({"llvm.nvvm.ex2.approx", "llvm.nvvm.ex2.approx.ftz"},
                      "pyjit_sim_power2")
+              .Case("llvm.nvvm.rcp.approx.ftz.f", "pyjit_sim_reciprocal")
+              .Case("llvm.nvvm.div.full", "pyjit_sim_quotient")
               .Default("");
       if (name.empty())
         continue;

@@ -46,6 +46,15 @@ namespace pyjit::capture::opcodes {
 ResultKind moves(const Op &) { return ResultKind::Known; }
 ResultKind makesNew(const Op &) { return ResultKind::Fresh; }
 
+/// CPython 3.13 gives a function its defaults and cells behind MAKE_FUNCTION,
+/// and a graph break may lie between the two.
+ResultKind setFunctionPart(const Op &o) {
+  if (o.s.objects.isExternal(o.peek(1)))
+    o.s.end(ReasonKind::PythonFeature,
+            "a part of a function that a graph break hands on");
+  return ResultKind::Known;
+}
+
 ResultKind returnConstant(const Op &o) {
   PyObject *constant = PyTuple_GET_ITEM(o.code->co_consts, o.in.arg);
   knowConstant(o.s, constant);

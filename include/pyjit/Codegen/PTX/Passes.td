@@ -92,7 +92,9 @@ def PtxExpandMath : Pass<"ptx-expand-math", "mlir::ModuleOp"> {
   let description = [{
     Runs before `codegen-expand-math`: `math.exp` of f32 and below becomes nine
     instructions around the special function unit's power of two, `arith.remf` a
-    call of the C library's exact remainder.
+    call of the C library's exact remainder. With `fastmath<afn>`, which stands
+    on what is rounded to half precision afterwards, `math.exp`, `math.tanh`,
+    `math.erf` and `arith.divf` of f32 become what the unit approximates.
 
     ```mlir
     %y = math.exp %x : f32

@@ -85,6 +85,8 @@ void access(int64_t address, int64_t aligned) {
 }
 
 float power2(float x) { return std::exp2(x); }
+float reciprocal(float x) { return std::fabs(x) > 0x1p126f ? 0 / x : 1 / x; }
+float quotient(float x, float y) { return x / y; }
 
 void start() {
   current->kernel(current->buffers);
@@ -219,7 +221,9 @@ std::vector<std::pair<const char *, void *>> symbols() {
           {"pyjit_sim_multiply", reinterpret_cast<void *>(multiply)},
           {"pyjit_sim_sum", reinterpret_cast<void *>(sumOf)},
           {"pyjit_sim_access", reinterpret_cast<void *>(access)},
-          {"pyjit_sim_power2", reinterpret_cast<void *>(power2)}};
+          {"pyjit_sim_power2", reinterpret_cast<void *>(power2)},
+          {"pyjit_sim_reciprocal", reinterpret_cast<void *>(reciprocal)},
+          {"pyjit_sim_quotient", reinterpret_cast<void *>(quotient)}};
 }
 
 std::string run(void (*kernel)(void *const *), void *const *buffers,
