@@ -184,7 +184,10 @@ static void buildFuse(OpPassManager &manager, const CompileOptions &options,
   if (options.depth < Depth::Fusion)
     return buildUnfused(manager, options);
   // Weights, packed or not, are arguments now: iterations differ in no more.
-  manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
+  tssa::RerollLoopsPassOptions reroll;
+  // A host runs the loops themselves; a device's are for fusion's sake.
+  reroll.recompute = placement != Placement::Host;
+  manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass(reroll));
   manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
   fusion::FusionOptions fuse;
   fusion::FusionInPlaceOptions inPlace;

@@ -134,9 +134,13 @@ std::optional<Loss> Loss::match(tssa::AtenOp op) {
       (*reduction == kNone && !op.getResult(1).use_empty()) ||
       op->hasAttr(attribute::kVendorCall))
     return std::nullopt;
+  // Autocast asks for logarithms in f32 of logits in half precision.
   Value x = tensorArgument(softmax, 0);
+  bool isTaken = x && typeOf(x).getShape() == typeOf(rows).getShape() &&
+                 (typeOf(x).getElementType().isF16() ||
+                  typeOf(x).getElementType().isBF16());
   if (!x || numberArgument(softmax, 1) != 1.0 ||
-      (typeOf(x) != typeOf(rows) && !converted(x)))
+      (typeOf(x) != typeOf(rows) && !isTaken && !converted(x)))
     return std::nullopt;
   return Loss{op, softmax, x, target, int64_t(*ignored), int64_t(*reduction)};
 }

@@ -76,12 +76,29 @@ bool feedsKernels(const Sequence &sequence, const Repetition &repetition) {
   });
 }
 
+/// Whether later kernels read what the iterations' kernels compute: the
+/// backward of a layer's elementwise part, which would compute it again.
+bool keepsWorkings(const Sequence &sequence, const Repetition &repetition) {
+  auto isInKernel = [&](Operation *user) {
+    return llvm::any_of(
+        ArrayRef(sequence.items).drop_front(repetition.end()),
+        [&](const Item &item) { return item.op == user && item.joins; });
+  };
+  return llvm::any_of(repetition.collections, [&](const auto &entry) {
+    auto [position, result] = entry.first;
+    const Item &first = sequence.items[repetition.start + position];
+    return !entry.second.join && first.joins && first.leads &&
+           llvm::any_of(first.op->getResult(result).getUsers(), isInKernel);
+  });
+}
+
 /// Why a repetition is better left as it is, or an empty string: the cost model
 /// (docs/decisions/2026-11-21-rerolling.md). What a loop saves is compile time,
 /// in proportion to the operations that it leaves out: `findRepetitions` asked
 /// for enough of them. What it may cost is run time, since no kernel reaches
 /// from one iteration into the next.
-StringRef whyNot(const Sequence &sequence, const Repetition &repetition) {
+StringRef whyNot(const Sequence &sequence, const Repetition &repetition,
+                 bool recompute) {
   // Each of them is written where it belongs; a loop would collect them in one
   // tensor first.
   if (updatesInputs(sequence, repetition))
@@ -90,6 +107,8 @@ StringRef whyNot(const Sequence &sequence, const Repetition &repetition) {
     return "kernels would reach from iterations to what reads their results";
   if (repetition.split != 0)
     return "kernels would reach from one iteration into the next";
+  if (recompute && keepsWorkings(sequence, repetition))
+    return "kernels behind them would compute again what a loop keeps";
   return "";
 }
 
@@ -440,7 +459,7 @@ struct RerollLoops : pyjit::tssa::impl::RerollLoopsPassBase<RerollLoops> {
       changed = false;
       Sequence sequence(block);
       for (const Repetition &found : findRepetitions(sequence, minSaved)) {
-        StringRef reason = whyNot(sequence, found);
+        StringRef reason = whyNot(sequence, found, recompute);
         Operation *first = sequence.items[found.start].op;
         if (!reason.empty()) {
           if (explain)

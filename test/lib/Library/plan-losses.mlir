@@ -18,6 +18,19 @@ func.func @cross_entropy(%x: tensor<6x9xf16>, %t: tensor<6xi64>) -> tensor<f32> 
   return %2#0 : tensor<f32>
 }
 
+// Autocast's logarithms: f32 of what is half precision.
+// CHECK-LABEL: func.func @autocast(
+// CHECK: %[[W:.*]] = tssa.aten "aten::{{.*}}"(%arg0{{.*}} -> tensor<6x9xf32>
+// CHECK: tssa.aten "aten::amax"(%[[W]],
+// CHECK: tssa.aten "aten::gather"(%arg0,
+// CHECK-NOT: log_softmax
+// CHECK: return
+func.func @autocast(%x: tensor<6x9xbf16>, %t: tensor<6xi64>) -> tensor<f32> {
+  %0 = tssa.aten "aten::log_softmax.int"(%x, 1 : i64, 6 : i64) : (tensor<6x9xbf16>) -> tensor<6x9xf32>
+  %1:2 = tssa.aten "aten::nll_loss_forward"(%0, %t, none, 1 : i64, -100 : i64) : (tensor<6x9xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<f32>)
+  return %1#0 : tensor<f32>
+}
+
 // In training: the logarithms of a gradient follow from the row's numbers, too; the gradient is a number at the class
 // of each row, and its sum is that number.
 // CHECK-LABEL: func.func @training(
