@@ -61,6 +61,10 @@ struct Touched {
         written.insert(getRoot(operand));
     });
   }
+  void add(const Touched &other) {
+    touched.insert(other.touched.begin(), other.touched.end());
+    written.insert(other.written.begin(), other.written.end());
+  }
 
   /// Whether the two may not change places.
   bool conflicts(const Touched &other) const {
@@ -71,10 +75,16 @@ struct Touched {
   }
 };
 
-/// Launches that become one, in the place of the last of them.
+/// Where launches meet. All of a block go one way and then all the other: of
+/// two that change places, one has been asked about the other.
+enum class Way { Down, Up };
+
+/// Launches that become one, in the place of the last of them, or of the first.
 struct Group {
   SmallVector<Operation *> members;
   Touched touched;
+  /// What others touch behind the first member.
+  Touched since;
 };
 
 /// The buffers of a launch or a copy: what it reads, and what it writes.
@@ -274,7 +284,7 @@ struct FuseHorizontally
     return whole;
   }
 
-  void close(func::FuncOp kind, Group &group) {
+  void close(func::FuncOp kind, Group &group, Way way) {
     if (group.members.size() < 2)
       return;
     SmallVector<Value> reads, writes;
@@ -287,12 +297,43 @@ struct FuseHorizontally
       llvm::append_range(writes, written);
       locations.push_back(member->getLoc());
     }
-    OpBuilder builder(group.members.back());
+    OpBuilder builder(way == Way::Down ? group.members.back()
+                                       : group.members.front());
     func::FuncOp whole = widen(kind, group.members.size());
     KernelOp::create(builder, builder.getFusedLoc(locations), whole.getName(),
                      reads, writes, FlatSymbolRefAttr(), DenseI64ArrayAttr());
     for (Operation *member : group.members)
       member->erase();
+  }
+
+  /// Whether the op's buffers are known in front of `first`, or can be.
+  static bool areKnown(Operation *op, Operation *first) {
+    SmallVector<Operation *> later;
+    for (Value operand : op->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      if (!maker || maker->getBlock() != first->getBlock() ||
+          maker->isBeforeInBlock(first))
+        continue;
+      if (!isa<BufferOp, ExternalOp>(maker))
+        return false;
+      later.push_back(maker);
+    }
+    for (Operation *maker : later)
+      maker->moveBefore(first);
+    return true;
+  }
+
+  /// Whether the op, which does what the members do, may be one.
+  bool mayJoin(Operation &op, const Touched &touched, func::FuncOp kind,
+               Group &group, Way way) {
+    if (group.members.empty())
+      return true;
+    if ((group.members.size() + 1) * op.getNumOperands() > kMostBuffers ||
+        group.touched.conflicts(touched))
+      return false;
+    return way == Way::Down || (bytesOf(kind.getFunctionType()) <= mostBytes &&
+                                !group.since.conflicts(touched) &&
+                                areKnown(&op, group.members.front()));
   }
 
   /// How many launches of the block each kernel has.
@@ -304,20 +345,20 @@ struct FuseHorizontally
     return count;
   }
 
-  void run(Block &block) {
+  void run(Block &block, Way way) {
     DenseMap<func::FuncOp, unsigned> count = countLaunches(block);
     llvm::MapVector<func::FuncOp, Group> open;
     auto closeIf = [&](auto condition) {
       for (auto &[kind, group] : open)
         if (!group.members.empty() && condition(kind, group)) {
-          close(kind, group);
+          close(kind, group, way);
           group = Group();
         }
     };
     for (Operation &op : llvm::make_early_inc_range(block)) {
       for (Region &region : op.getRegions())
         for (Block &inner : region)
-          run(inner);
+          run(inner, way);
       if (isa<BufferOp, ExternalOp, ViewOp>(op))
         continue;
       Touched touched;
@@ -326,19 +367,24 @@ struct FuseHorizontally
       if (kind && count[kind] < 2)
         kind = {};
       closeIf([&](func::FuncOp known, Group &group) {
+        if (known == kind)
+          return !mayJoin(op, touched, kind, group, way);
         // What is moved past other launches keeps its operands alive there.
         bool isTooLarge = !kind && bytesOf(known.getFunctionType()) > mostBytes;
-        bool isFull =
-            known == kind &&
-            (group.members.size() + 1) * op.getNumOperands() > kMostBuffers;
-        return isTooLarge || isFull || isa<SpeculateOp>(op) ||
-               group.touched.conflicts(touched);
+        return isa<SpeculateOp>(op) ||
+               (way == Way::Down &&
+                (isTooLarge || group.touched.conflicts(touched)));
       });
+      for (auto &[known, group] : open)
+        if (known != kind && way == Way::Up)
+          group.since.add(touched);
       if (!kind)
         continue;
       Group &group = open[kind];
+      if (group.members.empty())
+        group.since = Touched();
       group.members.push_back(&op);
-      group.touched.add(&op);
+      group.touched.add(touched);
     }
     closeIf([](func::FuncOp, Group &) { return true; });
   }
@@ -350,8 +396,9 @@ struct FuseHorizontally
     copies.clear();
     parts.clear();
     SmallVector<ProgramOp> programs(getOperation().getOps<ProgramOp>());
-    for (ProgramOp program : programs)
-      run(program.getBlock());
+    for (Way way : {Way::Down, Way::Up})
+      for (ProgramOp program : programs)
+        run(program.getBlock(), way);
     // Kernels that are parts of others alone need no code.
     llvm::SmallDenseSet<StringRef> launched;
     getOperation().walk([&](KernelOp op) { launched.insert(op.getKernel()); });

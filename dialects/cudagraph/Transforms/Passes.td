@@ -83,7 +83,8 @@ def FuseHorizontallyPass : Pass<"cudagraph-fuse-horizontally", "::mlir::ModuleOp
     work. Launches in one block whose kernels are equal but for their names, and
     element by element, become one launch in the place of the last of them, if
     nothing between it and the others reads what these write or writes what they
-    touch. Its kernel has the parts' operands one behind the other, then the
+    touch; or else in the place of the first one, likewise (conversions of
+    weights, each of which is read at once). Its kernel has the parts' operands one behind the other, then the
     parts' results, and the attribute `pyjit.batch`, by which a GPU's code
     generator makes one part's code and lets each block choose its part's
     buffers (horizontal fusion: Li et al., 2020; `multi_tensor_apply` of

@@ -226,8 +226,8 @@ def RerollLoopsPass : Pass<"tssa-reroll-loops", "::mlir::func::FuncOp"> {
     Option<"minSaved", "min-saved", "int", "48",
            "Operations that a loop has to leave out to be worth it">,
     Option<"recompute", "recompute", "bool", "false",
-           "Leave iterations apart whose elementwise results kernels behind "
-           "them read: these compute them again where that is cheaper">,
+           "Leave iterations apart whose large elementwise results kernels "
+           "behind them read: these compute them again where that is cheaper">,
     Option<"explain", "explain", "bool", "false",
            "Say what becomes a loop, and why what repeats otherwise does not">
   ];

@@ -76,6 +76,15 @@ bool feedsKernels(const Sequence &sequence, const Repetition &repetition) {
   });
 }
 
+/// Whether a value has so many bytes that to write and to read it takes longer
+/// than to compute it again, even where more is compiled for that.
+bool isLarge(Value value) {
+  constexpr int64_t kLarge = 1 << 20;
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.hasStaticShape() && type.getElementType().isIntOrFloat() &&
+         type.getNumElements() * type.getElementTypeBitWidth() / 8 >= kLarge;
+}
+
 /// Whether later kernels read what the iterations' kernels compute: the
 /// backward of a layer's elementwise part, which would compute it again.
 bool keepsWorkings(const Sequence &sequence, const Repetition &repetition) {
@@ -87,8 +96,9 @@ bool keepsWorkings(const Sequence &sequence, const Repetition &repetition) {
   return llvm::any_of(repetition.collections, [&](const auto &entry) {
     auto [position, result] = entry.first;
     const Item &first = sequence.items[repetition.start + position];
-    return !entry.second.join && first.joins && first.leads &&
-           llvm::any_of(first.op->getResult(result).getUsers(), isInKernel);
+    Value value = first.op->getResult(result);
+    return !entry.second.join && first.joins && first.leads && isLarge(value) &&
+           llvm::any_of(value.getUsers(), isInKernel);
   });
 }
 

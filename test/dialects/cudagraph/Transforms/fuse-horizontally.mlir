@@ -72,6 +72,7 @@ cudagraph.program @updates on "cuda:0" {
 func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel} {
   return %x : tensor<8xf32>
 }
+func.func private @other(tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel}
 func.func private @sum(%x: tensor<8xf32>, %i: tensor<f32>) -> tensor<f32> attributes {pyjit.kernel} {
   %r = linalg.generic {indexing_maps = [#id, #none], iterator_types = ["reduction"]} ins(%x : tensor<8xf32>) outs(%i : tensor<f32>) {
   ^bb0(%a: f32, %o: f32):
@@ -94,7 +95,7 @@ cudagraph.program @dependent on "cuda:0" {
 // CHECK-LABEL: cudagraph.program @overwritten
 // CHECK: cudagraph.kernel @k(%[[X:.*]]) to
 // CHECK: cudagraph.copy %[[Z:.*]] to %[[X]]
-// CHECK: cudagraph.kernel @k(%[[Z]]) to
+// CHECK: cudagraph.kernel @k(%[[X]]) to
 cudagraph.program @overwritten on "cuda:0" {
   %x = cudagraph.external input 0 : !vec
   %z = cudagraph.external input 1 : !vec
@@ -102,7 +103,7 @@ cudagraph.program @overwritten on "cuda:0" {
   %w = cudagraph.external output 1 : !vec
   cudagraph.kernel @k(%x) to (%y) : (!vec) -> (!vec)
   cudagraph.copy %z to %x : !vec, !vec
-  cudagraph.kernel @k(%z) to (%w) : (!vec) -> (!vec)
+  cudagraph.kernel @k(%x) to (%w) : (!vec) -> (!vec)
   cudagraph.return %y, %w : !vec, !vec
 }
 // CHECK-LABEL: cudagraph.program @through_views
@@ -116,7 +117,8 @@ cudagraph.program @through_views on "cuda:0" {
   cudagraph.kernel @k(%x) to (%t) : (!vec) -> (!vec)
   %v = cudagraph.view %t at 0 : !vec to !cudagraph.buffer<tensor<4xf32>>
   %n = cudagraph.call "aten::neg"(%v) : (!cudagraph.buffer<tensor<4xf32>>) -> !cudagraph.buffer<tensor<4xf32>>
-  cudagraph.kernel @k(%x) to (%y) : (!vec) -> (!vec)
+  cudagraph.kernel @k(%x) to (%t) : (!vec) -> (!vec)
+  cudagraph.kernel @other(%t) to (%y) : (!vec) -> (!vec)
   cudagraph.return %y, %n : !vec, !cudagraph.buffer<tensor<4xf32>>
 }
 // CHECK-LABEL: cudagraph.program @decided
@@ -156,7 +158,7 @@ cudagraph.program @reductions on "cuda:0" {
 // CHECK: cudagraph.copy %[[ODD:.*]] to %{{.*}}tensor<3xi1>
 // CHECK: cudagraph.kernel @copy_32_x2(%[[X:.*]], %[[Y:.*]]) to(%{{.*}}, %{{.*}}) : (!cudagraph.buffer<tensor<8xf32>>, !cudagraph.buffer<tensor<4x2xi32>>)
 // CHECK: func.func private @copy_32_x2(%{{.*}}: tensor<8xi32>, %{{.*}}: tensor<8xi32>) -> (tensor<8xi32>, tensor<8xi32>) attributes {pyjit.batch = 2 : i64, pyjit.kernel}
-// CHECK-NOT: func.func
+// CHECK-NOT: @copy_32(
 cudagraph.program @copies on "cuda:0" {
   %in0 = cudagraph.external input 0 : !vec
   %in1 = cudagraph.external input 1 : !mat
@@ -168,4 +170,43 @@ cudagraph.program @copies on "cuda:0" {
   cudagraph.copy %in2 to %out2 : !odd, !odd
   cudagraph.copy %in1 to %out1 : !mat, !mat
   cudagraph.return %out0, %out1, %out2 : !vec, !mat, !odd
+}
+
+// -----
+
+// Each conversion is read at once: they meet where the first one was, but for one whose operand is written in between.
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!half = !cudagraph.buffer<tensor<8xf16>>
+#id = affine_map<(d0) -> (d0)>
+func.func private @narrow(%x: tensor<8xf32>) -> tensor<8xf16> attributes {pyjit.kernel} {
+  %e = tensor.empty() : tensor<8xf16>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf16>) {
+  ^bb0(%a: f32, %o: f16):
+    %t = arith.truncf %a : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<8xf16>
+  return %r : tensor<8xf16>
+}
+// CHECK-LABEL: cudagraph.program @conversions
+// CHECK: cudagraph.kernel @narrow_x2(%[[X:[^,]*]], %[[Y:[^)]*]]) to(%[[T:[^,]*]], %[[U:[^)]*]])
+// CHECK: cudagraph.call "aten::neg"(%[[T]])
+// CHECK: cudagraph.copy %[[X]] to %[[Z:.*]] :
+// CHECK-NOT: cudagraph.kernel
+// CHECK: cudagraph.call "aten::neg"(%[[U]])
+// CHECK: cudagraph.kernel @narrow(%[[Z]]) to
+cudagraph.program @conversions on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external input 1 : !vec
+  %z = cudagraph.external input 2 : !vec
+  %t = cudagraph.buffer : !half
+  cudagraph.kernel @narrow(%x) to (%t) : (!vec) -> (!half)
+  %0 = cudagraph.call "aten::neg"(%t) : (!half) -> !half
+  cudagraph.copy %x to %z : !vec, !vec
+  %u = cudagraph.buffer : !half
+  cudagraph.kernel @narrow(%y) to (%u) : (!vec) -> (!half)
+  %1 = cudagraph.call "aten::neg"(%u) : (!half) -> !half
+  %v = cudagraph.buffer : !half
+  cudagraph.kernel @narrow(%z) to (%v) : (!vec) -> (!half)
+  %2 = cudagraph.call "aten::neg"(%v) : (!half) -> !half
+  cudagraph.return %0, %1, %2 : !half, !half, !half
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --tssa-reroll-loops=min-saved=3 | FileCheck %s
 // RUN: pyjit-opt %s --tssa-reroll-loops | FileCheck %s --check-prefix=FEW
+// RUN: pyjit-opt %s --tssa-reroll-loops="min-saved=3 recompute" | FileCheck %s --check-prefix=AGAIN
 // RUN: pyjit-opt %s --tssa-reroll-loops="min-saved=3 explain" -o /dev/null 2>&1 | FileCheck %s --check-prefix=SAY
 
 // By default a loop has to leave out some hundred operations.
@@ -262,4 +263,27 @@ func.func @backward(%a: tensor<8xf32> {pyjit.input = 0 : i64}, %b: tensor<8xf32>
   %2 = tssa.aten "my::pack"(%c) : (tensor<8xf32>) -> tensor<8xf32>
   %3 = tssa.aten "my::pack"(%d) : (tensor<8xf32>) -> tensor<8xf32>
   return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// A backward reads what each layer's kernel computed: on a device it computes it again of the layer's matmul, and the
+// layers stay apart. What vendor calls read is kept either way.
+// CHECK-LABEL: func @layers
+// CHECK: scf.for
+// AGAIN-LABEL: func @layers
+// AGAIN-NOT: scf.for
+// AGAIN: return
+func.func @layers(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>, tensor<512x512xf32>, tensor<512x512xf32>) {
+  %0 = tssa.aten "aten::mm"(%x, %w) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %1 = tssa.aten "aten::sin"(%0) : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = tssa.aten "aten::mm"(%1, %w) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %3 = tssa.aten "aten::sin"(%2) : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %4 = tssa.aten "aten::mm"(%3, %w) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %5 = tssa.aten "aten::sin"(%4) : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %6 = tssa.aten "aten::mm"(%5, %w) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %7 = tssa.aten "aten::sin"(%6) : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %8 = tssa.aten "aten::neg"(%1) : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %9 = tssa.aten "aten::exp"(%3) : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %10 = tssa.aten "aten::abs"(%5) : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %11 = tssa.aten "aten::cos"(%7) : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  return %8, %9, %10, %11 : tensor<512x512xf32>, tensor<512x512xf32>, tensor<512x512xf32>, tensor<512x512xf32>
 }
