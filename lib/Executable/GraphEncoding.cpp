@@ -93,7 +93,8 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
     words.push_back(blob.symbolSlot());
   unsigned count = words.size();
   uint16_t flags = writesInput(op.getWrites()) ? rt::kStepWritesInput : 0;
-  if (op.getIndirectKernel() && count <= cudagraph::kMostIndirect && sameWords) {
+  if (op.getIndirectKernel() && count <= cudagraph::kMostIndirect &&
+      sameWords) {
     int64_t mask = 0;
     for (int64_t i : op.getIndirectAttr().asArrayRef())
       mask |= int64_t(1) << i;
