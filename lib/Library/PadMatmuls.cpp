@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace pyjit::library {
@@ -63,7 +64,7 @@ bool isKept(Value value) {
 }
 
 /// What was padded along which dim, in a block.
-using Known = DenseMap<std::tuple<Value, int64_t, Block *>, Value>;
+using Known = llvm::MapVector<std::tuple<Value, int64_t, Block *>, Value>;
 
 class Padder {
 public:
@@ -124,6 +125,11 @@ Value Padder::pad(Value value, int64_t dim) {
   SmallVector<int64_t> shape(type.getShape());
   shape[dim] = padded(size);
   auto larger = RankedTensorType::get(shape, type.getElementType());
+  // In front of whoever else reads it.
+  OpBuilder::InsertionGuard guard(builder);
+  if (Operation *maker = value.getDefiningOp();
+      maker && maker->getBlock() == op->getBlock())
+    builder.setInsertionPointAfter(maker);
   Value zero = arith::ConstantOp::create(
       builder, op.getLoc(), builder.getZeroAttr(type.getElementType()));
   Value zeros =
@@ -215,6 +221,27 @@ bool Padder::padMatmul() {
   return replace({pad(pad(a, 0), 1), pad(pad(b, 0), 1)}, {0, 1});
 }
 
+/// Who else reads what was padded reads a part of that: one kernel then writes
+/// the padded value, and none the value itself.
+void readPadded(Value value, tssa::AssignOp padded) {
+  if (!value.getDefiningOp<tssa::AtenOp>() || value.hasOneUse())
+    return;
+  OpBuilder builder(padded->getContext());
+  builder.setInsertionPointAfter(padded);
+  auto part = tssa::AccessOp::create(builder, padded.getLoc(), typeOf(value),
+                                     padded.getResult(), padded.getPath(),
+                                     ValueRange());
+  value.replaceAllUsesExcept(part, padded);
+  RankedTensorType type =
+      tssa::inferPathType(padded.getPath(), typeOf(padded.getResult()),
+                          [&] { return padded.emitError(); });
+  Retyping changes;
+  if (type && canLieElsewhere(part, type, changes))
+    return retype(changes);
+  part.getResult().replaceAllUsesWith(value);
+  part.erase();
+}
+
 struct PadMatmuls : pyjit::library::impl::PadMatmulsPassBase<PadMatmuls> {
   using PadMatmulsPassBase::PadMatmulsPassBase;
 
@@ -232,6 +259,9 @@ struct PadMatmuls : pyjit::library::impl::PadMatmulsPassBase<PadMatmuls> {
       numPadded += op.getOverload() == operators::aten::mm ? padder.padMatmul()
                                                            : padder.padLinear();
     }
+    for (auto &[place, padded] : known)
+      readPadded(std::get<Value>(place),
+                 padded.getDefiningOp<tssa::AssignOp>());
   }
 };
 

@@ -31,6 +31,22 @@ func.func @gradients(%g: tensor<1024x2041xbf16>, %w: tensor<2041x1024xbf16>, %x:
   return %3, %4 : tensor<1024x1024xf32>, tensor<2041x1024xf32>
 }
 
+// A bias's gradient beside them reads the padded value: nobody keeps the other one.
+// CHECK-LABEL: func.func @read_besides(
+// CHECK: %[[V:.*]] = tssa.aten "aten::relu"(%arg0)
+// CHECK: %[[G:.*]] = tssa.assign %{{.*}}, %[[V]] [#tssa.view<slice [1, 0, 2041, 1]>]
+// CHECK: %[[P:.*]] = tssa.access %[[G]] [#tssa.view<slice [1, 0, 2041, 1]>] : {{.*}} -> tensor<1024x2041xbf16, #tssa.strides<[2048, 1]>>
+// CHECK-DAG: tssa.aten "aten::sum.dim_IntList"(%[[P]],
+// CHECK-DAG: tssa.aten "aten::mm"(%[[G]],
+// CHECK: return
+func.func @read_besides(%g: tensor<1024x2041xbf16>, %w: tensor<2041x1024xbf16>) -> (tensor<1024x1024xf32>, tensor<2041xbf16>) {
+  %v = tssa.aten "aten::relu"(%g) : (tensor<1024x2041xbf16>) -> tensor<1024x2041xbf16>
+  %s = tssa.aten "aten::sum.dim_IntList"(%v, [0 : i64], false, none) : (tensor<1024x2041xbf16>) -> tensor<2041xbf16>
+  %0 = tssa.aten "aten::mm"(%v, %w) : (tensor<1024x2041xbf16>, tensor<2041x1024xbf16>) -> tensor<1024x1024xbf16>
+  %1 = tssa.aten "aten::to.dtype"(%0, 6 : i64, false, false, none) : (tensor<1024x1024xbf16>) -> tensor<1024x1024xf32>
+  return %1, %s : tensor<1024x1024xf32>, tensor<2041xbf16>
+}
+
 // Aligned already, small, of few rows, single precision, a parameter that lasts.
 // CHECK-LABEL: func.func @kept(
 // CHECK-NOT: tssa.assign
