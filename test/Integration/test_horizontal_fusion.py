@@ -101,6 +101,31 @@ def test_tied_weights() -> None:
     assert fused(train("update", "AdamW", clip=False, shared=True))
 
 
+@pytest.mark.parametrize("launch", WAYS)
+def test_copies_of_what_lies_anywhere(launch: str) -> None:
+    """A copy asks for no alignment: nor does the kernel that several of them become."""
+    given = [torch.arange(40.0)[1 + i : 9 + i] + 0 for i in range(4)]
+    places = [torch.zeros(40)[1 + 2 * i :][:8] for i in range(4)]
+
+    def rotate(a: Any, b: Any, c: Any, d: Any) -> torch.Tensor:
+        first = a.clone()
+        a.copy_(b)
+        b.copy_(c)
+        c.copy_(d)
+        d.copy_(first)
+        return first + 1
+
+    fast = pyjit.compile(rotate, options={"simulated_device": True, "launch": launch})
+    for _ in range(5):
+        for place, value in zip(places, given, strict=True):
+            place.copy_(value)
+        expected = [t.clone() for t in given]
+        wanted = rotate(*expected)
+        assert torch.equal(fast(*places), wanted)
+        for place, value in zip(places, expected, strict=True):
+            assert torch.equal(place, value)
+
+
 def test_not_where_operators_stay_apart() -> None:
     """`depth` leaves fusion out, by which a wrong answer is looked for."""
 

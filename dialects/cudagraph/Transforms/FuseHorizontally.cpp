@@ -49,6 +49,15 @@ SmallVector<Value> writtenBy(Operation *op) {
   return written;
 }
 
+/// Whether `op` writes what the call was given. Such launches stand behind all
+/// that may fail.
+bool writesInput(Operation *op) {
+  return llvm::any_of(writtenBy(op), [](Value buffer) {
+    auto external = getRoot(buffer).getDefiningOp<ExternalOp>();
+    return external && external.getRole() == Role::input;
+  });
+}
+
 /// The memory that launches touch, those in an op's regions included.
 struct Touched {
   llvm::SmallDenseSet<Value> touched, written;
@@ -188,26 +197,32 @@ struct FuseHorizontally
     if (copy.getPatchable() || !isTaken(copy.getSource()) ||
         !isTaken(copy.getTarget()))
       return {};
-    int64_t bytes = cast<BufferType>(copy.getSource().getType()).getBytes();
-    if (bytes == 0 || 2 * bytes > mostBytes)
+    auto type = cast<BufferType>(copy.getSource().getType());
+    Type element = type.getTensor().getElementType();
+    if (type.getBytes() == 0 || 2 * type.getBytes() > mostBytes ||
+        !element.isIntOrFloat())
       return {};
-    func::FuncOp &known = copies[bytes];
+    int64_t each = llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
+    func::FuncOp &known = copies[{type.getBytes() / each, each}];
     if (!known)
-      known = makeCopy(copy.getLoc(), bytes);
+      known = makeCopy(copy.getLoc(), type.getBytes() / each, each);
     return known;
   }
 
-  /// A kernel that copies so many bytes.
-  func::FuncOp makeCopy(Location loc, int64_t bytes) {
+  /// A kernel that copies `count` elements of `bytes` bytes, wherever they lie:
+  /// a copy asks for no alignment.
+  func::FuncOp makeCopy(Location loc, int64_t count, int64_t bytes) {
     OpBuilder builder(loc.getContext());
-    int64_t each = bytes % 4 == 0 ? 4 : 1;
     auto type =
-        RankedTensorType::get({bytes / each}, builder.getIntegerType(8 * each));
-    auto kernel =
-        func::FuncOp::create(builder, loc, "copy_" + std::to_string(bytes),
-                             builder.getFunctionType({type}, {type}));
+        RankedTensorType::get({count}, builder.getIntegerType(8 * bytes));
+    std::string name = ("copy_" + Twine(count) + "x" + Twine(bytes)).str();
+    auto kernel = func::FuncOp::create(builder, loc, name,
+                                       builder.getFunctionType({type}, {type}));
     kernel.setPrivate();
     kernel->setAttr(attribute::kKernel, builder.getUnitAttr());
+    int32_t aligned = bytes;
+    kernel->setAttr(attribute::kAlign,
+                    builder.getDenseI32ArrayAttr({aligned, aligned}));
     builder.setInsertionPointToEnd(kernel.addEntryBlock());
     Value to = tensor::EmptyOp::create(builder, loc, type.getShape(),
                                        type.getElementType());
@@ -331,9 +346,10 @@ struct FuseHorizontally
     if ((group.members.size() + 1) * op.getNumOperands() > kMostBuffers ||
         group.touched.conflicts(touched))
       return false;
-    return way == Way::Down || (bytesOf(kind.getFunctionType()) <= mostBytes &&
-                                !group.since.conflicts(touched) &&
-                                areKnown(&op, group.members.front()));
+    return way == Way::Down ||
+           (bytesOf(kind.getFunctionType()) <= mostBytes && !writesInput(&op) &&
+            !group.since.conflicts(touched) &&
+            areKnown(&op, group.members.front()));
   }
 
   /// How many launches of the block each kernel has.
@@ -410,8 +426,8 @@ struct FuseHorizontally
 
   SymbolTable *symbols = nullptr;
   Kinds kinds;
-  /// Kernels that copy, by the number of bytes.
-  DenseMap<int64_t, func::FuncOp> copies;
+  /// Kernels that copy, by the number of elements and their bytes.
+  DenseMap<std::pair<int64_t, int64_t>, func::FuncOp> copies;
   /// Kernels that have become parts of others, or would do what copies do.
   llvm::SmallDenseSet<Operation *> parts;
 };

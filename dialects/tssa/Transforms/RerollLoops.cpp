@@ -53,6 +53,16 @@ bool updatesInputs(const Sequence &sequence, const Repetition &repetition) {
   });
 }
 
+/// Whether a kernel behind the iterations may hold a reader of `value`.
+bool isReadByKernels(const Sequence &sequence, const Repetition &repetition,
+                     Value value) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return llvm::any_of(
+        ArrayRef(sequence.items).drop_front(repetition.end()),
+        [&](const Item &item) { return item.op == user && item.joins; });
+  });
+}
+
 /// Whether iterations compute nothing but what kernels of other operations read
 /// one by one: a step of an optimizer that works on lists of tensors, say.
 bool feedsKernels(const Sequence &sequence, const Repetition &repetition) {
@@ -63,16 +73,11 @@ bool feedsKernels(const Sequence &sequence, const Repetition &repetition) {
     if (!item.joins || !item.leads)
       return false;
   }
-  auto isInKernel = [&](Operation *user) {
-    return llvm::any_of(
-        ArrayRef(sequence.items).drop_front(repetition.end()),
-        [&](const Item &item) { return item.op == user && item.joins; });
-  };
   return llvm::all_of(repetition.collections, [&](const auto &entry) {
     auto [position, result] = entry.first;
     const Item &first = sequence.items[repetition.start + position];
     return !entry.second.join &&
-           llvm::any_of(first.op->getResult(result).getUsers(), isInKernel);
+           isReadByKernels(sequence, repetition, first.op->getResult(result));
   });
 }
 
@@ -88,17 +93,12 @@ bool isLarge(Value value) {
 /// Whether later kernels read what the iterations' kernels compute: the
 /// backward of a layer's elementwise part, which would compute it again.
 bool keepsWorkings(const Sequence &sequence, const Repetition &repetition) {
-  auto isInKernel = [&](Operation *user) {
-    return llvm::any_of(
-        ArrayRef(sequence.items).drop_front(repetition.end()),
-        [&](const Item &item) { return item.op == user && item.joins; });
-  };
   return llvm::any_of(repetition.collections, [&](const auto &entry) {
     auto [position, result] = entry.first;
     const Item &first = sequence.items[repetition.start + position];
     Value value = first.op->getResult(result);
     return !entry.second.join && first.joins && first.leads && isLarge(value) &&
-           llvm::any_of(value.getUsers(), isInKernel);
+           isReadByKernels(sequence, repetition, value);
   });
 }
 

@@ -63,6 +63,17 @@ bool isHalf(const Domain &domain) {
   });
 }
 
+/// Whether the value follows from a function that no rounding makes exact.
+/// Other quotients have to be what they are: 6 / 3 may be rounded down.
+bool isTranscendental(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || isa<math::ExpOp, math::TanhOp, math::ErfOp>(op))
+    return op;
+  return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, vector::BroadcastOp>(
+             op) &&
+         llvm::any_of(op->getOperands(), isTranscendental);
+}
+
 struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   using PtxEmitKernelsBase::PtxEmitKernelsBase;
 
@@ -215,7 +226,11 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
           known.setFastmath(known.getFastmath() | arith::FastMathFlags::afn);
         };
         llvm::TypeSwitch<Operation *>(op)
-            .Case<math::ExpOp, math::TanhOp, math::ErfOp, arith::DivFOp>(allow);
+            .Case<math::ExpOp, math::TanhOp, math::ErfOp>(allow)
+            .Case([&](arith::DivFOp division) {
+              if (isTranscendental(division.getRhs()))
+                allow(division);
+            });
       });
   }
 

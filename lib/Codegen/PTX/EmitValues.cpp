@@ -135,8 +135,8 @@ Value Emitter::divideByRow(Value x, Value y, const Node *divisor) {
       divisor->kind == Node::Kind::Constant ||
       divisor->dims.anyCommon(reduced) || divisor->stage == 0)
     return {};
-  auto &known = scopes[rowScope].reciprocals[y];
-  Value &reciprocal = known.first, &scale = known.second;
+  std::array<Value, 3> &known = scopes[rowScope].reciprocals[y];
+  Value &opposite = known[0], &reciprocal = known[1], &scale = known[2];
   if (!reciprocal)
     inScope(rowScope, [&]() -> Value {
       // 1 / y of a very small y would be infinite, of a very large one lose
@@ -154,13 +154,24 @@ Value Emitter::divideByRow(Value x, Value y, const Node *divisor) {
                                           number(0x1p100f));
       scale = arith::SelectOp::create(b, small, number(0x1p64f), number(1.0f));
       scale = arith::SelectOp::create(b, large, number(0x1p-64f), scale);
-      reciprocal = arith::DivFOp::create(b, number(1.0f),
-                                         arith::MulFOp::create(b, y, scale));
+      Value divisor = arith::MulFOp::create(b, y, scale);
+      opposite = arith::NegFOp::create(b, divisor);
+      reciprocal = arith::DivFOp::create(b, number(1.0f), divisor);
       return reciprocal;
     });
   unsigned width = isa<VectorType>(x.getType()) ? lanes : 1;
-  Value quotient = arith::MulFOp::create(b, x, broadcast(reciprocal, width));
-  return arith::MulFOp::create(b, quotient, broadcast(scale, width));
+  auto all = [&](Value value) { return broadcast(value, width); };
+  // What the product leaves of x is divided, too: the quotient is rounded once
+  // (Markstein, 1990, theorem 7), so that x / x is one. Not where it is zero,
+  // infinite or no number, which the product has right.
+  Value product = arith::MulFOp::create(b, x, all(reciprocal));
+  Value rest = math::FmaOp::create(b, all(opposite), product, x);
+  Value quotient = math::FmaOp::create(b, rest, all(reciprocal), product);
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(quotient.getType()));
+  Value isNumber = arith::CmpFOp::create(
+      b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, quotient), zero);
+  quotient = arith::SelectOp::create(b, isNumber, quotient, product);
+  return arith::MulFOp::create(b, quotient, all(scale));
 }
 
 Value Emitter::compute(const Node *node, unsigned u) {

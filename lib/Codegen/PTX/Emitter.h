@@ -77,8 +77,8 @@ protected:
     mlir::Operation *anchor = nullptr;
     llvm::DenseMap<std::pair<const Node *, unsigned>, Value> values;
     llvm::DenseMap<std::pair<AffineExpr, unsigned>, Value> indices;
-    /// Reciprocals of scaled divisors, and the scale.
-    llvm::DenseMap<Value, std::pair<Value, Value>> reciprocals;
+    /// Of divisors: the scaled one's opposite, its reciprocal, and the scale.
+    llvm::DenseMap<Value, std::array<Value, 3>> reciprocals;
   };
 
   //===--- Small constructors --------------------------------------------===//

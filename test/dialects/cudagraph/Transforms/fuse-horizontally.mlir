@@ -156,9 +156,10 @@ cudagraph.program @reductions on "cuda:0" {
 !odd = !cudagraph.buffer<tensor<3xi1>>
 // CHECK-LABEL: cudagraph.program @copies
 // CHECK: cudagraph.copy %[[ODD:.*]] to %{{.*}}tensor<3xi1>
-// CHECK: cudagraph.kernel @copy_32_x2(%[[X:.*]], %[[Y:.*]]) to(%{{.*}}, %{{.*}}) : (!cudagraph.buffer<tensor<8xf32>>, !cudagraph.buffer<tensor<4x2xi32>>)
-// CHECK: func.func private @copy_32_x2(%{{.*}}: tensor<8xi32>, %{{.*}}: tensor<8xi32>) -> (tensor<8xi32>, tensor<8xi32>) attributes {pyjit.batch = 2 : i64, pyjit.kernel}
-// CHECK-NOT: @copy_32(
+// CHECK: cudagraph.kernel @copy_8x4_x2(%[[X:.*]], %[[Y:.*]]) to(%{{.*}}, %{{.*}}) : (!cudagraph.buffer<tensor<8xf32>>, !cudagraph.buffer<tensor<4x2xi32>>)
+// CHECK: func.func private @copy_8x4_x2(%{{.*}}: tensor<8xi32>, %{{.*}}: tensor<8xi32>) -> (tensor<8xi32>, tensor<8xi32>)
+// CHECK-SAME: pyjit.align = array<i32: 4, 4, 4, 4>, pyjit.batch = 2 : i64, pyjit.kernel
+// CHECK-NOT: @copy_8x4(
 cudagraph.program @copies on "cuda:0" {
   %in0 = cudagraph.external input 0 : !vec
   %in1 = cudagraph.external input 1 : !mat
@@ -209,4 +210,29 @@ cudagraph.program @conversions on "cuda:0" {
   cudagraph.kernel @narrow(%z) to (%v) : (!vec) -> (!half)
   %2 = cudagraph.call "aten::neg"(%v) : (!half) -> !half
   cudagraph.return %0, %1, %2 : !half, !half, !half
+}
+
+// What an input becomes is written behind the call, which may fail: it does not meet the other one in front of it.
+// CHECK-LABEL: cudagraph.program @update
+// CHECK: cudagraph.kernel @widen(
+// CHECK: cudagraph.call "aten::neg"
+// CHECK: cudagraph.kernel @widen(
+func.func private @widen(%x: tensor<8xf16>) -> tensor<8xf32> attributes {pyjit.kernel} {
+  %e = tensor.empty() : tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<8xf16>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f16, %o: f32):
+    %t = arith.extf %a : f16 to f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+cudagraph.program @update on "cuda:0" {
+  %x = cudagraph.external input 0 : !half
+  %y = cudagraph.external input 1 : !half
+  %z = cudagraph.external input 2 : !vec
+  %t = cudagraph.buffer : !vec
+  cudagraph.kernel @widen(%x) to (%t) : (!half) -> (!vec)
+  %0 = cudagraph.call "aten::neg"(%t) : (!vec) -> !vec
+  cudagraph.kernel @widen(%y) to (%z) : (!half) -> (!vec)
+  cudagraph.return %0, %z : !vec, !vec
 }

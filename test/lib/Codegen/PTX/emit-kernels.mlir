@@ -82,3 +82,37 @@ func.func @far(%x: tensor<4x16xi8, #tssa.strides<[1, 1073741824]>>) -> tensor<4x
   } -> tensor<4x16xi8>
   return %r : tensor<4x16xi8>
 }
+
+// In half precision, the quotient of a sigmoid may be approximated, as the exponential below it is; that of two numbers
+// may be rounded down, and is exact where it can be.
+// CHECK-LABEL: func.func @{{.*}}sigmoid(
+// CHECK: math.exp {{.*}} fastmath<afn>
+// CHECK: arith.divf {{.*}} fastmath<afn>
+// CHECK-LABEL: func.func @{{.*}}quotient(
+// CHECK: arith.divf %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}} : f32
+func.func @sigmoid(%x: tensor<32xf16>) -> tensor<32xf16> attributes {pyjit.kernel} {
+  %e = tensor.empty() : tensor<32xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : tensor<32xf16>) outs(%e : tensor<32xf16>) {
+  ^bb0(%a: f16, %o: f16):
+    %one = arith.constant 1.0 : f32
+    %w = arith.extf %a : f16 to f32
+    %p = math.exp %w : f32
+    %s = arith.addf %p, %one : f32
+    %q = arith.divf %one, %s : f32
+    %t = arith.truncf %q : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<32xf16>
+  return %r : tensor<32xf16>
+}
+func.func @quotient(%x: tensor<32xf16>, %y: tensor<32xf16>) -> tensor<32xf16> attributes {pyjit.kernel} {
+  %e = tensor.empty() : tensor<32xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x, %y : tensor<32xf16>, tensor<32xf16>) outs(%e : tensor<32xf16>) {
+  ^bb0(%a: f16, %c: f16, %o: f16):
+    %w = arith.extf %a : f16 to f32
+    %v = arith.extf %c : f16 to f32
+    %q = arith.divf %w, %v : f32
+    %t = arith.truncf %q : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<32xf16>
+  return %r : tensor<32xf16>
+}

@@ -562,11 +562,28 @@ def test_exp_to_the_last_bits() -> None:
 
 @pytest.mark.parametrize("divisor", [1e-42, 1e-36, 3.0, 1e36, 3e38])
 def test_division_by_a_row_value(divisor: float) -> None:
-    """A row's reciprocal, taken once, neither overflows nor vanishes."""
+    """A row's reciprocal, taken once, neither overflows nor vanishes, and its quotients are rounded once."""
     x = make((6, 64)) * divisor
+    x[0, :3] = torch.tensor([0.0, -0.0, float("inf")])
+    x[1, :2] = torch.tensor([float("nan"), -float("inf")])
     f = Function(x)
     m = f.op("amax", "{}, [1 : i64], true", x.amax(1, keepdim=True), x)
-    f.check(f.op("div.Tensor", "{}, {}", x / m, x, m), scale=2)
+    program = f.check(f.op("div.Tensor", "{}, {}", x / m, x, m), scale=2)
+    (quotients,) = program.run(x)
+    got, wanted = quotients.nan_to_num(7), (x / m).nan_to_num(7)
+    # What a product leaves of numbers without all their bits is lost.
+    ulps = 1 if divisor < 1e-30 else 0
+    assert ((got - wanted).abs() <= ulps * 2**-23 * wanted.abs()).all()
+
+
+def test_what_is_largest_is_one() -> None:
+    """As in x / x.amax(): 41 * (1 / 41) is less."""
+    x = torch.arange(1.0, 257.0).view(256, 1).repeat(1, 8)
+    f = Function(x)
+    m = f.op("amax", "{}, [1 : i64], true", x.amax(1, keepdim=True), x)
+    q = f.op("div.Tensor", "{}, {}", x / m, x, m)
+    (ones,) = f.check(f.op("floor", "{}", q.floor(), q)).run(x)
+    assert torch.equal(ones, torch.ones(256, 8))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
