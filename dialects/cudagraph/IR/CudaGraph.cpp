@@ -115,6 +115,20 @@ bool pyjit::cudagraph::isMoving(Value external) {
   return !declared || !declared.getStable();
 }
 
+SmallVector<Value> pyjit::cudagraph::getWritten(Operation *op) {
+  if (auto kernel = dyn_cast<KernelOp>(op))
+    return llvm::to_vector(kernel.getWrites());
+  if (auto copy = dyn_cast<CopyOp>(op))
+    return {copy.getTarget()};
+  if (auto value = dyn_cast<HostValueOp>(op))
+    return {value.getTarget()};
+  SmallVector<Value> written;
+  if (auto call = dyn_cast<CallOp>(op))
+    for (int64_t i : call.getMutates().value_or(ArrayRef<int64_t>()))
+      written.push_back(call.getInputs()[i]);
+  return written;
+}
+
 bool CopyOp::isOfResult() {
   auto output = getTarget().getDefiningOp<ExternalOp>();
   return getPatchable() && output && output.getRole() == Role::output &&

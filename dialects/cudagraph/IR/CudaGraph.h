@@ -39,6 +39,9 @@ mlir::Value getExternal(mlir::Value buffer);
 /// Whether the address of this external memory may differ from call to call.
 bool isMoving(mlir::Value external);
 
+/// The operands that `op` itself writes, not what its regions do.
+llvm::SmallVector<mlir::Value> getWritten(mlir::Operation *op);
+
 /// Buffers of a launch that has an indirect version: an encoded step says in
 /// one word which of them are indirect.
 inline constexpr unsigned kMostIndirect = 63;

@@ -200,21 +200,6 @@ static LogicalResult verifyInBody(Operation *op) {
   return success();
 }
 
-/// The buffers that `op` itself writes.
-static SmallVector<Value> getWritten(Operation *op) {
-  if (auto kernel = dyn_cast<KernelOp>(op))
-    return llvm::to_vector(kernel.getWrites());
-  if (auto copy = dyn_cast<CopyOp>(op))
-    return {copy.getTarget()};
-  if (auto value = dyn_cast<HostValueOp>(op))
-    return {value.getTarget()};
-  SmallVector<Value> written;
-  if (auto call = dyn_cast<CallOp>(op))
-    for (int64_t i : call.getMutates().value_or(ArrayRef<int64_t>()))
-      written.push_back(call.getInputs()[i]);
-  return written;
-}
-
 /// Leaving the copy out must make no difference: a call of its own block writes
 /// its source first, all others that know it stand behind that, in the same
 /// block, and none of these writes it, nor anybody else its target.

@@ -34,25 +34,10 @@ namespace {
 /// parameters), eight for each buffer; what symbols there are needs some.
 constexpr unsigned kMostBuffers = 480;
 
-/// What `op` writes of its operands.
-SmallVector<Value> writtenBy(Operation *op) {
-  if (auto kernel = dyn_cast<KernelOp>(op))
-    return kernel.getWrites();
-  if (auto copy = dyn_cast<CopyOp>(op))
-    return {copy.getTarget()};
-  if (auto number = dyn_cast<HostValueOp>(op))
-    return {number.getTarget()};
-  SmallVector<Value> written;
-  if (auto call = dyn_cast<CallOp>(op))
-    for (int64_t i : call.getMutates().value_or(ArrayRef<int64_t>()))
-      written.push_back(call.getInputs()[i]);
-  return written;
-}
-
 /// Whether `op` writes what the call was given. Such launches stand behind all
 /// that may fail.
 bool writesInput(Operation *op) {
-  return llvm::any_of(writtenBy(op), [](Value buffer) {
+  return llvm::any_of(getWritten(op), [](Value buffer) {
     auto external = getRoot(buffer).getDefiningOp<ExternalOp>();
     return external && external.getRole() == Role::input;
   });
@@ -66,7 +51,7 @@ struct Touched {
     op->walk([&](Operation *inner) {
       for (Value operand : inner->getOperands())
         touched.insert(getRoot(operand));
-      for (Value operand : writtenBy(inner))
+      for (Value operand : getWritten(inner))
         written.insert(getRoot(operand));
     });
   }

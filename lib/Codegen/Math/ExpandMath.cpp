@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "pyjit/Codegen/MathCoefficients.h"
 #include "pyjit/Codegen/Passes.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <limits>
@@ -204,33 +205,26 @@ Value F32::tanh(Value x) {
   Value e = exp(add(t, t));
   Value large = sub(f(1.0f), div(f(2.0f), add(e, f(1.0f))));
   Value s = mul(x, x);
-  Value p = polynomial(
-      s, {1.57394409e-2f, -5.23025580e-2f, 1.33152470e-1f, -3.33327681e-1f});
+  Value p = polynomial(s, kTanh);
   Value small = fma(mul(p, s), x, x);
   // The sign of zero is lost in the fused products.
-  return sign(select(less(t, 0.55f), small, large), x);
+  return sign(select(less(t, kTanhSmall), small, large), x);
 }
 
 Value F32::erf(Value x) {
   // A rational function of x on the range where erf is not yet one (as XLA
   // does it): half the work of exp and two polynomials.
-  Value c = select(greater(x, 3.7439212f), f(3.7439212f), x);
-  c = select(less(c, -3.7439212f), f(-3.7439212f), c);
+  Value c = select(greater(x, kErfLast), f(kErfLast), x);
+  c = select(less(c, -kErfLast), f(-kErfLast), c);
   Value s = mul(c, c);
-  Value p = polynomial(s, {2.2905065861350646e-04f, 3.4082910107109506e-03f,
-                           5.0955695062380861e-02f, 1.8520832239976145e-01f,
-                           1.128379143519084f});
-  Value q =
-      polynomial(s, {-1.1791602954361697e-07f, 2.3547966471313185e-05f,
-                     1.0179625278914885e-03f, 1.4070470171167667e-02f,
-                     1.1098505178285362e-01f, 4.9746925110067538e-01f, 1.0f});
+  Value p = polynomial(s, kErfAbove), q = polynomial(s, kErfBelow);
   Value r = div(mul(c, p), q);
   // Rounding must not lead out of the function's range.
   r = select(greater(r, 1.0f), f(1.0f), r);
   r = select(less(r, -1.0f), f(-1.0f), r);
   // From here on erf is one: gelu multiplies what is left of 1 - erf by x.
-  r = select(greater(x, 3.9192059f), f(1.0f), r);
-  return select(less(x, -3.9192059f), f(-1.0f), r);
+  r = select(greater(x, kErfOne), f(1.0f), r);
+  return select(less(x, -kErfOne), f(-1.0f), r);
 }
 
 Value F32::sinCos(Value x, bool cosine) {

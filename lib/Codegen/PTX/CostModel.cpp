@@ -90,26 +90,16 @@ static Schedule chooseFlat(const Domain &domain, const Machine &machine) {
   return schedule;
 }
 
-/// Whether the kernel first reduces its rows in one walk to a maximum and a sum
-/// below it, and then writes them in a second one, as softmax does.
-static bool writesOnlineSum(const Domain &domain) {
+/// Whether the kernel reduces its rows in one walk to a maximum and a sum below
+/// it. `writes`: and walks them again to write them, as softmax does; else it
+/// stores but a few numbers of each, as the losses of language models do.
+static bool beginsWithOnlineSum(const Domain &domain, bool writes) {
   llvm::SmallBitVector reduced(domain.numParallel + domain.numReduction);
   reduced.set(domain.numParallel, reduced.size());
-  return domain.graph->numStages == 3 &&
+  unsigned stages = domain.graph->numStages;
+  return (writes ? stages == 3 : stages <= 3) &&
          findOnlineSum(*domain.graph, 0, reduced) &&
-         llvm::any_of(domain.graph->stores, [&](const Store &store) {
-           return store.dims.anyCommon(reduced);
-         });
-}
-
-/// Whether the kernel walks its rows once, for a maximum and a sum below it,
-/// and stores but a few numbers of each: the losses of language models.
-static bool isOnlineSum(const Domain &domain) {
-  llvm::SmallBitVector reduced(domain.numParallel + domain.numReduction);
-  reduced.set(domain.numParallel, reduced.size());
-  return domain.graph->numStages <= 3 &&
-         findOnlineSum(*domain.graph, 0, reduced) &&
-         llvm::none_of(domain.graph->stores, [&](const Store &store) {
+         writes == llvm::any_of(domain.graph->stores, [&](const Store &store) {
            return store.dims.anyCommon(reduced);
          });
 }
@@ -135,7 +125,7 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   constexpr int64_t longRow = 8192;
   if (domain.rowSize.isConstant() && domain.rowElements >= longRow &&
       traffic.widest <= 4 && domain.rows >= 2 * machine.multiprocessors &&
-      isOnlineSum(domain)) {
+      beginsWithOnlineSum(domain, /*writes=*/false)) {
     walkOnce(schedule, traffic.widest);
     return schedule;
   }
@@ -183,7 +173,7 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   if (!schedule.resident) {
     // Walked again from the second-level cache. The largest blocks only where
     // they leave no rest, which would take more registers than they have.
-    unsigned inLargest = writesOnlineSum(domain) ? 4 : 2;
+    unsigned inLargest = beginsWithOnlineSum(domain, /*writes=*/true) ? 4 : 2;
     bool whole = (traffic.accesses > 2 || inLargest == 4) &&
                  steps % (inLargest * largest) == 0;
     schedule.group = whole ? largest : 512;

@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "pyjit/Codegen/MathCoefficients.h"
 #include "pyjit/Codegen/PTX/Passes.h"
 
 using namespace mlir;
@@ -133,35 +134,29 @@ Value tanhForHalf(ImplicitLocOpBuilder &b, Value x) {
   Value part = reciprocal(b, arith::AddFOp::create(b, e, one));
   Value large = math::FmaOp::create(b, part, constant(b, type, -2.0f), one);
   Value s = arith::MulFOp::create(b, x, x);
-  Value p = polynomial(
-      b, s, {1.57394409e-2f, -5.23025580e-2f, 1.33152470e-1f, -3.33327681e-1f});
+  Value p = polynomial(b, s, codegen::kTanh);
   Value small =
       math::FmaOp::create(b, arith::MulFOp::create(b, p, s), size, size);
-  return math::CopySignOp::create(b, select(b, size, 0.55f, small, large), x);
+  return math::CopySignOp::create(
+      b, select(b, size, codegen::kTanhSmall, small, large), x);
 }
 
 /// The rational function of codegen-expand-math: its error is the division's.
 Value erfForHalf(ImplicitLocOpBuilder &b, Value x) {
   Type type = x.getType();
   Value one = constant(b, type, 1.0f), size = math::AbsFOp::create(b, x);
-  Value c = arith::MinimumFOp::create(b, size, constant(b, type, 3.7439212f));
+  Value c =
+      arith::MinimumFOp::create(b, size, constant(b, type, codegen::kErfLast));
   Value s = arith::MulFOp::create(b, c, c);
-  Value p = polynomial(b, s,
-                       {2.2905065861350646e-04f, 3.4082910107109506e-03f,
-                        5.0955695062380861e-02f, 1.8520832239976145e-01f,
-                        1.128379143519084f});
-  Value q =
-      polynomial(b, s,
-                 {-1.1791602954361697e-07f, 2.3547966471313185e-05f,
-                  1.0179625278914885e-03f, 1.4070470171167667e-02f,
-                  1.1098505178285362e-01f, 4.9746925110067538e-01f, 1.0f});
+  Value p = polynomial(b, s, codegen::kErfAbove);
+  Value q = polynomial(b, s, codegen::kErfBelow);
   Value r = arith::MulFOp::create(b, arith::MulFOp::create(b, c, p),
                                   reciprocal(b, q));
   r = arith::MinimumFOp::create(b, r, one);
   // From here on it is one: gelu multiplies what is left of 1 - erf by x. What
   // is no number stays one.
   Value isOne = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, size,
-                                      constant(b, type, 3.9192059f));
+                                      constant(b, type, codegen::kErfOne));
   r = arith::SelectOp::create(b, isOne, one, r);
   return math::CopySignOp::create(b, r, x);
 }
