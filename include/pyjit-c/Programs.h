@@ -230,6 +230,8 @@ typedef enum PyjitGuardOp {
   PYJIT_GUARD_TABLE = 81,    // the hash table of set a is the tuple constant b:
   //   for each place 0 (nothing), 1 (an element) or 2
   //   (a removed one)
+  PYJIT_GUARD_UNALIASED = 82, // of the objects lists[a .. a+b), the first imm
+                              //   are other ones than all others
 
   // Numbers (pyjit-rt/ScalarMath.h). `n` registers are a file of their own,
   // [0, numNumbers); what does not fit 64 bits fails.

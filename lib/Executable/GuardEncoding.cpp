@@ -23,7 +23,14 @@ private:
   void encodeAccept(refgraph::AcceptOp accept);
   LogicalResult encodeGet(refgraph::GetOp op);
   LogicalResult encodeAbsent(refgraph::AbsentOp op);
-  LogicalResult encodeDisjoint(refgraph::DisjointOp op);
+  LogicalResult encodeState(refgraph::StateOp state);
+  /// A check of all of a group of which the first ones are written.
+  template <typename OpTy>
+  LogicalResult encodeGroup(PyjitGuardOp code, OpTy op) {
+    check(code, out.pools.addList(useAll(op.getOperands())),
+          op.getNumOperands(), op.getWritten().size());
+    return success();
+  }
   void encodeEquals(uint32_t reg, Attribute value);
   template <typename OpTy>
   LogicalResult encodeChecks(OpTy op, uint32_t reg, Type type);
@@ -336,9 +343,11 @@ void GuardEncoder::encodeAccept(refgraph::AcceptOp accept) {
             : use(value));
 }
 
-LogicalResult GuardEncoder::encodeDisjoint(refgraph::DisjointOp op) {
-  check(PYJIT_GUARD_DISJOINT, out.pools.addList(useAll(op.getOperands())),
-        op.getNumOperands(), op.getWritten().size());
+LogicalResult GuardEncoder::encodeState(refgraph::StateOp state) {
+  FailureOr<uint32_t> index = out.pools.addState(state);
+  if (failed(index))
+    return failure();
+  check(PYJIT_GUARD_STATE, 0, 0, *index);
   return success();
 }
 
@@ -388,15 +397,12 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
         return success();
       })
       .Case([&](refgraph::DisjointOp disjoint) {
-        return encodeDisjoint(disjoint);
+        return encodeGroup(PYJIT_GUARD_DISJOINT, disjoint);
       })
-      .Case([&](refgraph::StateOp state) -> LogicalResult {
-        FailureOr<uint32_t> index = out.pools.addState(state);
-        if (failed(index))
-          return failure();
-        check(PYJIT_GUARD_STATE, 0, 0, *index);
-        return success();
+      .Case([&](refgraph::UnaliasedOp unaliased) {
+        return encodeGroup(PYJIT_GUARD_UNALIASED, unaliased);
       })
+      .Case([&](refgraph::StateOp state) { return encodeState(state); })
       .Case([&](refgraph::CheckOp again) -> LogicalResult {
         uint32_t reg = use(again.getValue());
         Type type = again.getValue().getType();

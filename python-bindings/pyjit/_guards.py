@@ -392,6 +392,8 @@ class Guards:
                 return f"{x}: {_tensor_text(operand)}"
             case "DISJOINT":
                 return "inputs that the call writes share no memory with others"
+            case "UNALIASED":
+                return "what the call writes is found by no other path"
             case "STATE":
                 return " and ".join(_state_texts(*operand)) or ""
             case "INSTANCE":

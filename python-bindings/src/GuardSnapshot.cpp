@@ -49,8 +49,8 @@ bool Guards::snapshotInstruction(const PyjitInst &inst, uint32_t owner,
   }
   // Where a tensor's memory lies is no word of the tensor.
   if (inst.op == PYJIT_GUARD_ARG || inst.op == PYJIT_GUARD_STATE ||
-      inst.op == PYJIT_GUARD_DISJOINT || inst.op >= PYJIT_GUARD_NUMBER ||
-      !settled.has(inst.a))
+      inst.op == PYJIT_GUARD_DISJOINT || inst.op == PYJIT_GUARD_UNALIASED ||
+      inst.op >= PYJIT_GUARD_NUMBER || !settled.has(inst.a))
     return false;
   PyObject *a = registers[inst.a];
   auto typeIs = [&] { snapshot.word(&a->ob_type, owner); };

@@ -59,6 +59,7 @@ static const char *nameOf(uint16_t op) {
     PYJIT_NAME(DISTINCT)
     PYJIT_NAME(TENSOR)
     PYJIT_NAME(DISJOINT)
+    PYJIT_NAME(UNALIASED)
     PYJIT_NAME(STATE)
     PYJIT_NAME(INSTANCE)
     PYJIT_NAME(HOLDS)
@@ -173,7 +174,8 @@ PyObject *Guards::firstFailure(Frame &frame, PyObject *const *args,
       bool holdsObject =
           inst.op != PYJIT_GUARD_OBJECT && inst.op != PYJIT_GUARD_ARG &&
           inst.op != PYJIT_GUARD_STATE && inst.op != PYJIT_GUARD_DISJOINT &&
-          inst.op != PYJIT_GUARD_ARITH && inst.op != PYJIT_GUARD_COMPARE;
+          inst.op != PYJIT_GUARD_UNALIASED && inst.op != PYJIT_GUARD_ARITH &&
+          inst.op != PYJIT_GUARD_COMPARE;
       PyObject *found = holdsObject ? registers[inst.a] : nullptr;
       return Py_BuildValue("(nO)", index, found ? found : Py_None);
     }

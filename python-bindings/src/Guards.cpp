@@ -309,7 +309,8 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
   std::vector<PyObject *> &registers = frame.registers;
   PyObject *a = inst.op == PYJIT_GUARD_OBJECT || inst.op == PYJIT_GUARD_ARG ||
                         inst.op == PYJIT_GUARD_STATE ||
-                        inst.op == PYJIT_GUARD_DISJOINT
+                        inst.op == PYJIT_GUARD_DISJOINT ||
+                        inst.op == PYJIT_GUARD_UNALIASED
                     ? nullptr
                     : registers[inst.a];
   auto put = [&](PyObject *value) {
@@ -426,6 +427,9 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
     return tensorMatches(a, program->pools.tensors[inst.imm]);
   case PYJIT_GUARD_DISJOINT:
     return disjoint.check(program->pools.lists + inst.a, inst.b, inst.imm,
+                          registers);
+  case PYJIT_GUARD_UNALIASED:
+    return distinct.check(program->pools.lists + inst.a, inst.b, inst.imm,
                           registers);
   case PYJIT_GUARD_UNHOOKED:
     return isUnhooked(a);

@@ -6,6 +6,7 @@
 
 #include "Constants.h"
 #include "DisjointMemory.h"
+#include "DistinctObjects.h"
 #include "Frame.h"
 #include "Snapshot.h"
 #include "Watch.h"
@@ -154,6 +155,7 @@ private:
   const PyjitGuardProgram *program = nullptr;
   Constants constants;
   DisjointMemory disjoint;
+  DistinctObjects distinct;
   /// What the watched part found when it last ran, and how often it ran.
   std::vector<PyObject *> watchedRegisters;
   uint64_t epoch = 0;

@@ -145,14 +145,25 @@ static LogicalResult verifyKeys(Operation *op, ArrayAttr keys) {
   return success();
 }
 
-LogicalResult DisjointOp::verify() {
-  if (getWritten().empty() || getNumOperands() < 2)
-    return emitOpError("needs a written tensor and another one");
+/// Of a check of a group of which the first ones are written.
+template <typename OpTy>
+static LogicalResult verifyGroup(OpTy op, StringRef what, StringRef twice) {
+  if (op.getWritten().empty() || op->getNumOperands() < 2)
+    return op.emitOpError("needs a written ") << what << " and another one";
   llvm::SmallDenseSet<Value> seen;
-  for (Value tensor : getOperands())
-    if (!seen.insert(tensor).second)
-      return emitOpError("lists a tensor twice, which overlaps itself");
+  for (Value value : op->getOperands())
+    if (!seen.insert(value).second)
+      return op.emitOpError("lists ") << (what == "object" ? "an " : "a ")
+                                      << what << " twice, which " << twice;
   return success();
+}
+
+LogicalResult DisjointOp::verify() {
+  return verifyGroup(*this, "tensor", "overlaps itself");
+}
+
+LogicalResult UnaliasedOp::verify() {
+  return verifyGroup(*this, "object", "is no other one than itself");
 }
 
 LogicalResult KeysOp::verify() { return verifyKeys(*this, getKeys()); }

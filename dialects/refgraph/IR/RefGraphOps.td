@@ -392,6 +392,27 @@ def RefGraph_DistinctOp : RefGraph_PairOp<"distinct", RefGraph_Value> {
   }];
 }
 
+def RefGraph_UnaliasedOp : RefGraph_Op<"unaliased", [HasParent<"GuardsOp">,
+                                                     AttrSizedOperandSegments]> {
+  let summary = "written objects are other ones than all others";
+  let description = [{
+    Each of `written` is another object than each of the others, written or
+    `read`; those of `read` may be one. One operation for the whole group, as
+    `refgraph.disjoint` is.
+
+    ```mlir
+    refgraph.unaliased written(%a : !refgraph.obj<"list">) read(%b : !refgraph.obj<"list">)
+    ```
+  }];
+  let arguments = (ins Variadic<RefGraph_Value>:$written,
+                       Variadic<RefGraph_Value>:$read);
+  let assemblyFormat = [{
+    `written` `(` $written `:` type($written) `)`
+    (`read` `(` $read^ `:` type($read) `)`)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
 def RefGraph_DisjointOp : RefGraph_Op<"disjoint", [HasParent<"GuardsOp">,
                                                    AttrSizedOperandSegments]> {
   let summary = "written tensors share no byte of memory with any other one";

@@ -62,9 +62,9 @@ LogicalResult GuardsOp::verifyRegions() {
   if (failed(verifyTerminator<AcceptOp>(*this)) ||
       failed(verifyBody<ExternalOp, ObjectOp, GetOp, AbsentOp, HoldsOp,
                         LengthOp, KeysOp, TableOp, UnhookedOp, SameOp,
-                        DistinctOp, DisjointOp, StateOp, CheckOp, InstanceOp,
-                        WatchOp, ConstantOp, ArithOp, CompareOp, SizeOp,
-                        StrideOp, AcceptOp>(*this)))
+                        DistinctOp, UnaliasedOp, DisjointOp, StateOp, CheckOp,
+                        InstanceOp, WatchOp, ConstantOp, ArithOp, CompareOp,
+                        SizeOp, StrideOp, AcceptOp>(*this)))
     return failure();
   bool watched = false;
   for (Operation &op : getBody().front()) {

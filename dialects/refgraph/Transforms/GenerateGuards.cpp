@@ -15,6 +15,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorNames.h"
+#include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <functional>
 
@@ -58,7 +59,6 @@ private:
   void watch(GuardRead *holder, Selector selector);
   void findOffsetReads();
   IntegerAttr getOffset(GuardRead *read);
-  void addPair(StringRef name, GuardRead *lhs, GuardRead *rhs);
 
   /// Whether `read`'s exact type is looked at when it is read.
   static bool checksTypeWhenRead(const GuardRead *read) {
@@ -347,14 +347,6 @@ void GuardBuilder::buildRechecks() {
   }
 }
 
-void GuardBuilder::addPair(StringRef name, GuardRead *lhs, GuardRead *rhs) {
-  if (lhs == rhs || (lhs->object && rhs->object))
-    return;
-  OperationState state(trace.getLoc(), name);
-  state.addOperands({emit(lhs), emit(rhs)});
-  builder.create(state);
-}
-
 /// An input that the call writes must not overlap what else it uses.
 void GuardBuilder::buildAliasGuards() {
   llvm::SmallDenseSet<int64_t> updates(plan.updates.begin(),
@@ -415,24 +407,27 @@ void GuardBuilder::buildDistinct() {
   for (const GuardCondition &condition : reads.conditions)
     if (condition.lhs && !isa<SameOp, DistinctOp>(condition.op))
       holders.insert(condition.lhs);
-  holders.insert(written.begin(), written.end());
-  llvm::DenseSet<GuardRead *> done;
-  for (GuardRead *target : written) {
-    done.insert(target);
-    for (GuardRead *other : holders) {
-      if (done.contains(other) || target->type != other->type)
-        continue;
-      // Known to be one object: writes to it were followed by the recorder.
-      bool same =
-          llvm::any_of(reads.conditions, [&](const GuardCondition &condition) {
-            return isa<SameOp>(condition.op) &&
-                   ((condition.lhs == target && condition.rhs == other) ||
-                    (condition.lhs == other && condition.rhs == target));
-          });
-      if (!same)
-        addPair(DistinctOp::getOperationName(), target, other);
-    }
-  }
+  llvm::EquivalenceClasses<GuardRead *> same;
+  for (const GuardCondition &condition : reads.conditions)
+    if (isa<SameOp>(condition.op))
+      same.unionSets(condition.lhs, condition.rhs);
+  // Known to be one object: writes to it were followed by the recorder.
+  llvm::DenseSet<GuardRead *> seen;
+  auto isNew = [&](GuardRead *read) {
+    return seen.insert(same.getOrInsertLeaderValue(read)).second;
+  };
+  // Objects of other types are other objects.
+  llvm::MapVector<Type, std::pair<SmallVector<Value>, SmallVector<Value>>>
+      groups;
+  for (GuardRead *target : written)
+    if (isNew(target))
+      groups[target->type].first.push_back(emit(target));
+  for (GuardRead *holder : holders)
+    if (groups.contains(holder->type) && isNew(holder))
+      groups[holder->type].second.push_back(emit(holder));
+  for (auto &[type, group] : groups)
+    if (group.first.size() + group.second.size() > 1)
+      UnaliasedOp::create(builder, trace.getLoc(), group.first, group.second);
 }
 
 /// Last: a call that another specialization answers has made no cast.

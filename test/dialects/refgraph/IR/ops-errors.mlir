@@ -710,6 +710,26 @@ refgraph.guards @f {
 
 // -----
 
+refgraph.guards @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !refgraph.obj<"list">
+  // expected-error@+1 {{needs a written object and another one}}
+  refgraph.unaliased written(%x : !refgraph.obj<"list">)
+  refgraph.accept()
+}
+
+// -----
+
+refgraph.guards @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !refgraph.obj<"list">
+  // expected-error@+1 {{lists an object twice, which is no other one than itself}}
+  refgraph.unaliased written(%x, %x : !refgraph.obj<"list">, !refgraph.obj<"list">)
+  refgraph.accept()
+}
+
+// -----
+
 refgraph.trace @f {
   %o = refgraph.object 3 "weights" : !refgraph.obj<"list">
   // expected-error@+1 {{selector 'kept_cast' needs a tensor, not '!refgraph.obj<"list">'}}

@@ -189,6 +189,8 @@ refgraph.guards @f {
   refgraph.disjoint written(%x : !T) read(%w : !T)
   // CHECK: refgraph.disjoint written(%[[X]], %[[W]] : {{.*}}){{$}}
   refgraph.disjoint written(%x, %w : !T, !T)
+  // CHECK: refgraph.unaliased written(%[[M]], %[[T:.*]] : !refgraph.obj<"Linear">, !refgraph.obj<"type">) read(%[[MD]] : !refgraph.obj<"dict">)
+  refgraph.unaliased written(%m, %t : !refgraph.obj<"Linear">, !refgraph.obj<"type">) read(%md : !refgraph.obj<"dict">)
   // CHECK: refgraph.accept(%[[X]], %[[W]] : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) keeps(%[[M]] : !refgraph.obj<"Linear">)
   refgraph.accept(%x, %w : !T, !T) keeps(%m : !refgraph.obj<"Linear">)
 }

@@ -176,7 +176,7 @@ refgraph.trace @same {
 // CHECK-NEXT:    %[[C:.*]] = refgraph.get %{{.*}} arg(2, "c")
 // CHECK:         refgraph.length %[[B]] is 2
 // CHECK-NEXT:    refgraph.length %[[C]] is 2
-// CHECK-NEXT:    refgraph.distinct %[[A]], %[[B]]
+// CHECK-NEXT:    refgraph.unaliased written(%[[A]] : {{[^()]*}}) read(%[[B]] : {{[^()]*}})
 // CHECK-NEXT:    refgraph.accept() keeps(%[[A]] :
 refgraph.trace @containers {
   %e = refgraph.external
@@ -187,6 +187,35 @@ refgraph.trace @containers {
   refgraph.length %c is 2 : !refgraph.obj<"dict">
   %two = refgraph.constant 2
   refgraph.append %a, %two : !refgraph.obj<"list">, !refgraph.obj<"int">
+  refgraph.leave %two : !refgraph.obj<"int">
+}
+
+// -----
+
+// One check for all of them; two paths that are known to find one object are
+// one of its members.
+// CHECK-LABEL: refgraph.guards @several
+// CHECK:         %[[A:.*]] = refgraph.get %{{.*}} arg(0, "a")
+// CHECK-NEXT:    %[[B:.*]] = refgraph.get %{{.*}} arg(1, "b")
+// CHECK-NEXT:    %[[C:.*]] = refgraph.get %{{.*}} arg(2, "c")
+// CHECK-NEXT:    %[[D:.*]] = refgraph.get %{{.*}} arg(3, "d")
+// CHECK-NEXT:    refgraph.same %[[D]], %[[A]]
+// CHECK-NEXT:    refgraph.length %[[C]] is 2
+// CHECK-NEXT:    refgraph.length %[[D]] is 2
+// CHECK-NEXT:    refgraph.unaliased written(%[[A]], %[[B]] : {{[^()]*}}) read(%[[C]] : {{[^()]*}})
+// CHECK-NEXT:    refgraph.accept() keeps(
+refgraph.trace @several {
+  %e = refgraph.external
+  %a = refgraph.get %e arg(0, "a") type(2) : !refgraph.obj<"list">
+  %b = refgraph.get %e arg(1, "b") type(2) : !refgraph.obj<"list">
+  %c = refgraph.get %e arg(2, "c") type(2) : !refgraph.obj<"list">
+  %d = refgraph.get %e arg(3, "d") type(2) : !refgraph.obj<"list">
+  refgraph.same %d, %a : !refgraph.obj<"list">, !refgraph.obj<"list">
+  refgraph.length %c is 2 : !refgraph.obj<"list">
+  refgraph.length %d is 2 : !refgraph.obj<"list">
+  %two = refgraph.constant 2
+  refgraph.append %a, %two : !refgraph.obj<"list">, !refgraph.obj<"int">
+  refgraph.append %b, %two : !refgraph.obj<"list">, !refgraph.obj<"int">
   refgraph.leave %two : !refgraph.obj<"int">
 }
 
