@@ -148,13 +148,14 @@ def : SizeRule<"Same", All<["_softmax", "softmax", "log_softmax",
                             "scatter", "scatter_add", "scatter_reduce",
                             "index_fill", "index_put", "fill", "zero", "normal",
                             "uniform", "exponential", "logcumsumexp", "cummax",
-                            "cummin", "bucketize"]>.Of>;
+                            "cummin", "bucketize", "renorm", "put",
+                            "index_reduce"]>.Of>;
 def : SizeRule<"Reduction", All<["median", "nanmedian", "mode", "kthvalue", "sum",
                                  "mean", "prod", "amax", "amin", "max", "min",
                                  "all", "any", "argmax", "argmin", "logsumexp",
                                  "var", "std", "var_mean", "std_mean", "norm",
                                  "nansum", "linalg_vector_norm", "_is_all_true",
-                                 "_is_any_true"]>.Of>;
+                                 "_is_any_true", "aminmax"]>.Of>;
 // Also special functions that a library computes.
 def : SizeRule<"Pointwise", All<["_prelu_kernel", "where", "copy", "masked_fill",
                                  "lerp", "logit", "logaddexp", "logaddexp2",
@@ -183,6 +184,8 @@ def : SizeRule<"Pointwise", All<["_prelu_kernel", "where", "copy", "masked_fill"
                                  "special_scaled_modified_bessel_k1",
                                  "special_spherical_bessel_j0"]>.Of>;
 def : SizeRule<"Cross", All<["linalg_cross"]>.Of>;
+def : SizeRule<"MaskedScatter", All<["masked_scatter"]>.Of>;
+def : SizeRule<"IsIn", All<["isin"]>.Of>;
 def : SizeRule<"LogSigmoid", All<["log_sigmoid_forward"]>.Of>;
 def : SizeRule<"Searched", All<["searchsorted"]>.Of>;
 def : SizeRule<"Rot90", All<["rot90"]>.Of>;
@@ -215,9 +218,17 @@ def : SizeRule<"Margins", All<["reflection_pad1d", "reflection_pad2d",
                                "reflection_pad3d", "replication_pad1d",
                                "replication_pad2d", "replication_pad3d",
                                "_pad_circular"]>.Of>;
-def : SizeRule<"Matrices", All<["linalg_inv", "linalg_cholesky",
-                                "_linalg_det"]>.Of>;
-def : SizeRule<"Solve", All<["linalg_solve"]>.Of>;
+def : SizeRule<"Squares", All<["linalg_inv", "linalg_inv_ex", "linalg_cholesky",
+                               "linalg_cholesky_ex", "cholesky_inverse",
+                               "linalg_lu_factor_ex", "_linalg_det",
+                               "_linalg_slogdet", "_linalg_eigh",
+                               "linalg_matrix_exp"]>.Of>;
+def : SizeRule<"Solve", All<["linalg_solve", "_linalg_solve_ex"]>.Of>;
+def : SizeRule<"SolveTriangular", All<["linalg_solve_triangular"]>.Of>;
+def : SizeRule<"CholeskySolve", All<["cholesky_solve"]>.Of>;
+def : SizeRule<"Qr", All<["linalg_qr"]>.Of>;
+def : SizeRule<"SingularValues", All<["_linalg_svd"]>.Of>;
+def : SizeRule<"Pairs", All<["_pdist_forward"]>.Of>;
 def : SizeRule<"Transform", All<["_fft_r2c", "_fft_c2c", "_fft_c2r"]>.Of>;
 def : SizeRule<"GridSampler", All<["grid_sampler_2d", "grid_sampler_3d"]>.Of>;
 def : SizeRule<"RnnLayer", All<["mkldnn_rnn_layer"]>.Of>;
@@ -273,6 +284,7 @@ def : SizeRule<"Stack", All<["stack"]>.Of>;
 def : SizeRule<"Repeat", All<["repeat"]>.Of>;
 def : SizeRule<"Pad", All<["constant_pad_nd"]>.Of>;
 def : SizeRule<"Gather", All<["gather"]>.Of>;
+def : SizeRule<"Take", All<["take"]>.Of>;
 def : SizeRule<"IndexSelect", All<["index_select"]>.Of>;
 def : SizeRule<"IndexedRows", All<["index_add", "index_copy"]>.Of>;
 def : SizeRule<"Index", All<["index"]>.Of>;
@@ -332,20 +344,23 @@ def : PartSizes<"Transparent",
          "fft_ifft2", "fft_ifftn", "fft_irfft", "fft_rfft", "fft_rfft2",
          "fft_rfftn", "grid_sampler", "gru_cell", "hinge_embedding_loss",
          "hstack", "is_complex", "is_floating_point", "isfinite", "kl_div",
-         "l1_loss", "linalg_det", "log_sigmoid", "log_softmax", "lstm_cell",
+         "l1_loss", "linalg_det", "linalg_eigh", "linalg_eigvalsh",
+         "linalg_lu_factor", "linalg_matrix_norm", "linalg_norm",
+         "linalg_slogdet", "linalg_svd", "linalg_svdvals", "log_sigmoid",
+         "log_softmax", "logdet", "lstm_cell",
          "margin_ranking_loss", "matrix_H", "max", "max_pool1d",
          "max_pool1d_with_indices", "max_pool3d", "min", "moveaxis", "movedim",
          "multiply", "narrow", "negative", "nll_loss", "nll_loss2d", "numpy_T",
-         "pad", "pairwise_distance", "poisson_nll_loss", "prelu",
+         "pad", "pairwise_distance", "pdist", "poisson_nll_loss", "prelu",
          "promote_types", "ravel", "relu6", "relu6_", "result_type",
          "rnn_relu_cell", "rnn_tanh_cell", "rrelu", "rrelu_", "selu", "selu_",
-         "softmax", "special_digamma", "special_erf", "special_erfc",
+         "slogdet", "softmax", "special_digamma", "special_erf", "special_erfc",
          "special_erfinv", "special_exp2", "special_expit", "special_expm1",
          "special_gammaln", "special_i0", "special_log1p",
          "special_log_softmax", "special_logit", "special_logsumexp",
          "special_ndtr", "special_psi", "special_sinc", "special_softmax",
          "special_xlogy", "split", "square", "std", "std_mean", "subtract",
-         "swapaxes", "swapdims", "tile", "to", "triplet_margin_loss",
+         "swapaxes", "swapdims", "tile", "to", "trapezoid", "trapz", "triplet_margin_loss",
          "true_divide", "type_as", "upsample_bicubic2d", "upsample_bilinear2d",
          "upsample_linear1d", "upsample_nearest1d", "upsample_nearest2d",
          "upsample_nearest3d", "upsample_trilinear3d", "var", "var_mean",

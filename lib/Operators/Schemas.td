@@ -452,6 +452,9 @@ def : Schema<"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Te
 def : Schema<"aten::inverse(Tensor self) -> Tensor">;
 def : Schema<"aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor">;
 def : Schema<"aten::isfinite(Tensor self) -> Tensor">;
+def : Schema<"aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor">;
+def : Schema<"aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor">;
+def : Schema<"aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor">;
 def : Schema<"aten::isinf(Tensor self) -> Tensor">;
 def : Schema<"aten::isnan(Tensor self) -> Tensor">;
 def : Schema<"aten::isneginf(Tensor self) -> Tensor">;
@@ -707,6 +710,8 @@ def : Schema<"aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
 def : Schema<"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor">;
 def : Schema<"aten::remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)">;
 def : Schema<"aten::remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)">;
+def : Schema<"aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor">;
+def : Schema<"aten::renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)">;
 def : Schema<"aten::repeat(Tensor self, SymInt[] repeats) -> Tensor">;
 def : Schema<"aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor", "Dynamic">;
 def : Schema<"aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor">;

@@ -129,16 +129,8 @@ AccessPath Guards::pathOf(uint32_t reg) const {
     // An entry of an instance's `__dict__` is the instance's attribute.
     const PyjitInst *dict = readOf(inst.a);
     bool isAttr = dict && dict->op == PYJIT_GUARD_DICT;
-    PyObject *key = constants.constant(inst.b);
-    if (!isAttr && !capture::isValue(key))
-      return pathOf(inst.a).entry(key);
-    if (!isAttr && PyLong_CheckExact(key)) {
-      int overflow;
-      long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
-      return overflow ? AccessPath()
-                      : pathOf(inst.a).then(Step::Item, int64_t(number));
-    }
-    return isAttr ? named(dict->a, Step::Attr) : named(inst.a, Step::Key);
+    return isAttr ? named(dict->a, Step::Attr)
+                  : pathOf(inst.a).entry(constants.constant(inst.b));
   }
   case PYJIT_GUARD_ITEM:
     return pathOf(inst.a).then(Step::Item, int64_t(inst.imm));

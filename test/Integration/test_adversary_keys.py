@@ -55,3 +55,71 @@ def test_a_number_as_a_key_beside_tensors(name: str, source: str) -> None:
             yield attempt(f, values(3), number)
 
     tell(story, graph_breaks=ANY)
+
+
+class _Equal:
+    """Equal to each other one, or refuses to say, with a hash of its own."""
+
+    def __init__(self, refuses: bool = False) -> None:
+        self.refuses = refuses
+
+    def __eq__(self, other: object) -> bool:
+        if self.refuses:
+            raise ValueError("no comparison")
+        return True
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+
+_KEYS: dict[str, Callable[[], list[Any]]] = {
+    "tensors of one element": lambda: [torch.ones(1) for _ in range(3)],
+    "tensors": lambda: [torch.ones(3) for _ in range(3)],
+    "parameters": lambda: [torch.nn.Parameter(torch.ones(())) for _ in range(3)],
+    "tuples of tensors": lambda: [(1, torch.ones(2)) for _ in range(3)],
+    "equal ones": lambda: [_Equal() for _ in range(3)],
+    "ones that refuse": lambda: [_Equal(refuses=True) for _ in range(3)],
+    "strings": lambda: ["a", "b", "c"],
+}
+
+
+@pytest.mark.parametrize("name", _KEYS)
+def test_entries_that_are_taken_out_and_put_in_again(name: str) -> None:
+    """As where the state of an optimizer is reset: which writes are of one key, a dict decides by hashes."""
+
+    def story(compile: Compile) -> Steps:
+        keys = _KEYS[name]()
+        table = dict.fromkeys(keys, 0)
+
+        @compile
+        def f(x: torch.Tensor, reset: bool) -> torch.Tensor:
+            if reset:
+                del table[keys[0]], table[keys[2]]
+                table.pop(keys[1])
+            for i, key in enumerate(keys):
+                table[key] = table.get(key, 10) + i
+            return x * table[keys[1]]
+
+        for reset in (False, True, True, False, True, False):
+            yield attempt(f, values(3), reset)
+            yield [table.get(key) for key in keys], len(table)
+
+    tell(story, captured=False, graph_breaks=ANY)
+
+
+@pytest.mark.parametrize(
+    "key", ["a", 3, 2.5, True, None, b"x", ("a", 1), ((1, None), "b"), int], ids=repr
+)
+def test_a_number_under_a_key_of_any_kind_becomes_an_input(key: Any) -> None:
+    def story(compile: Compile) -> Steps:
+        table: dict[Any, float] = {}
+
+        @compile
+        def f(x: torch.Tensor) -> torch.Tensor:
+            return x * table[key]
+
+        for i in range(8):
+            table[key] = 0.5 + i / 8
+            yield attempt(f, values(3))
+
+    tell(story)

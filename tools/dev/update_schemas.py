@@ -440,6 +440,8 @@ NAMES = [
     "polygamma",
     "put",
     "take",
+    "renorm",
+    "isin",
     "linalg_cross",
     "special_entr",
     "special_ndtri",

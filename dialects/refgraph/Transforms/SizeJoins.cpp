@@ -89,6 +89,12 @@ Shapes size_rules::pad(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
+/// Of all elements in a row.
+Shapes size_rules::take(const SizeCall &c) {
+  const SymbolicShape *index = c.tensor("index");
+  return index ? Shapes(allResults(c, index->sizes)) : std::nullopt;
+}
+
 Shapes size_rules::gather(const SizeCall &c) {
   const SymbolicShape *self = c.tensor(), *index = c.tensor("index");
   if (!self || !index || self->rank() != index->rank() || self->rank() == 0)

@@ -146,58 +146,6 @@ Shapes size_rules::margins(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-/// Matrices in the last two dimensions, or transforms over some.
-Shapes size_rules::matrices(const SizeCall &c) {
-  auto tensors = c.allTensors();
-  if (tensors.empty() || tensors[0]->rank() < 2)
-    return std::nullopt;
-  const SymbolicShape *a = tensors[0];
-  if (!fixSizes(c, a, a->rank() - 2))
-    return std::nullopt;
-  SymbolicShapes shapes;
-  for (unsigned r = 0; r < c.op.getNumFresh(); ++r) {
-    refgraph::TensorType type = c.resultType(r);
-    unsigned copied = a->rank() - 2;
-    if (type.getRank() < copied)
-      return std::nullopt;
-    SizePolynomials sizes(ArrayRef(a->sizes).take_front(copied));
-    for (unsigned i = copied; i < type.getRank(); ++i)
-      sizes.push_back(type.getShape()[i]);
-    shapes.push_back(fresh(sizes));
-  }
-  return shapes;
-}
-
-Shapes size_rules::solve(const SizeCall &c) {
-  const SymbolicShape *a = c.tensor("A"), *b = c.tensor("B");
-  // Of the same rank, so that the second holds no batch of vectors.
-  if (!a || !b || a->rank() < 2 || a->rank() != b->rank() ||
-      !fixSizes(c, a, a->rank() - 2))
-    return std::nullopt;
-  for (unsigned i = 0; i + 2 < a->rank(); ++i)
-    if (!c.facts.requireEqual(a->sizes[i], b->sizes[i]))
-      return std::nullopt;
-  return allResults(c, b->sizes);
-}
-
-Shapes size_rules::transform(const SizeCall &c) {
-  const SymbolicShape *x = c.tensor();
-  auto dims = c.integers("dim");
-  if (!x || !dims || c.op.getNumFresh() != 1 ||
-      c.resultType(0).getRank() != x->rank())
-    return std::nullopt;
-  SizePolynomials sizes = x->sizes;
-  for (int64_t dim : *dims) {
-    int64_t at = dim < 0 ? dim + x->rank() : dim;
-    if (at < 0 || at >= static_cast<int64_t>(x->rank()) ||
-        !c.facts.requireEqual(x->sizes[at],
-                              SizePolynomial(c.facts.evaluate(x->sizes[at]))))
-      return std::nullopt;
-    sizes[at] = c.resultType(0).getShape()[at];
-  }
-  return allResults(c, sizes);
-}
-
 Shapes size_rules::gridSampler(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("input"), *grid = c.tensor("grid");
   if (!x || !grid || x->rank() < 4 || grid->rank() != x->rank() ||

@@ -82,6 +82,23 @@ Shapes size_rules::cross(const SizeCall &c) {
   return shapes;
 }
 
+/// What is put in has any size.
+Shapes size_rules::maskedScatter(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor(), *mask = c.tensor("mask");
+  if (!self || !mask)
+    return std::nullopt;
+  SizePolynomials sizes = self->sizes;
+  if (!broadcast(sizes, mask->sizes, c.facts))
+    return std::nullopt;
+  return allResults(c, sizes);
+}
+
+/// Of each element, or of one number.
+Shapes size_rules::isIn(const SizeCall &c) {
+  const SymbolicShape *elements = c.tensor("elements");
+  return allResults(c, elements ? elements->sizes : SizePolynomials());
+}
+
 /// Losses: of each element, or of all.
 Shapes size_rules::loss(const SizeCall &c) {
   auto reduction = c.integer("reduction");

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -248,29 +249,50 @@ Shapes size_rules::pixelUnshuffle(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-/// Windows over a dimension that keeps its size, in a dimension of their own.
-/// Where they overlap, their gradients add up at places that are numbers, so
-/// that no other size may differ either.
+/// Whether gradients flow in the call, or leave it.
+static bool hasGradients(TensorOp op) {
+  auto trace = op->getParentOfType<TraceOp>();
+  return !trace ||
+         trace
+             .walk([](Operation *inner) {
+               auto call = dyn_cast<TensorOp>(inner);
+               bool found =
+                   isa<DifferentiableOp>(inner) ||
+                   (call && call.getOverload() == operators::pyjit::backward);
+               return found ? WalkResult::interrupt() : WalkResult::advance();
+             })
+             .wasInterrupted();
+}
+
+/// Windows over a dimension, in a dimension of their own. Where they overlap,
+/// their gradients add up at places that are numbers: no size may differ.
 Shapes size_rules::unfold(const SizeCall &c) {
   const SymbolicShape *x = c.tensor();
   auto length = c.integer("size"), step = c.integer("step");
-  if (!x || x->rank() == 0 || !length || !step || *length < 1 ||
-      *step < *length)
+  if (!x || x->rank() == 0 || !length || !step || *length < 1 || *step < 1)
     return std::nullopt;
   auto dim = c.dim("dimension", x->rank());
-  if (!dim || !c.facts.requireRecorded(x->sizes[*dim]))
+  if (!dim)
+    return std::nullopt;
+  const SizePolynomial &size = x->sizes[*dim];
+  if (hasGradients(c.op) && (*step < *length || !c.facts.requireRecorded(size)))
+    return std::nullopt;
+  auto steps = c.facts.requireNotNegative(size - *length)
+                   ? c.facts.floorDivide(size - *length, *step)
+                   : std::nullopt;
+  if (!steps)
     return std::nullopt;
   SymbolicShape shown = *x;
   shown.start.reset();
-  int64_t size = c.facts.evaluate(x->sizes[*dim]);
-  shown.sizes[*dim] = (size - *length) / *step + 1;
+  shown.sizes[*dim] = *steps + 1;
   shown.strides[*dim] = x->strides[*dim] * *step;
   shown.sizes.push_back(*length);
   shown.strides.push_back(x->strides[*dim]);
   return SymbolicShapes{shown};
 }
 
-/// Of two dimensions that keep their sizes.
+/// How long a diagonal is follows from two sizes: where they are one, it is
+/// that, else they keep their values.
 Shapes size_rules::diagonal(const SizeCall &c) {
   const SymbolicShape *x = c.tensor();
   auto offset =
@@ -279,15 +301,19 @@ Shapes size_rules::diagonal(const SizeCall &c) {
     return std::nullopt;
   auto rows = c.dim("dim1", x->rank(), 0),
        columns = c.dim("dim2", x->rank(), 1);
-  if (!rows || !columns || *rows == *columns ||
-      !c.facts.requireRecorded(x->sizes[*rows]) ||
-      !c.facts.requireRecorded(x->sizes[*columns]))
+  if (!rows || !columns || *rows == *columns)
     return std::nullopt;
   int64_t down = std::max<int64_t>(0, -*offset),
           right = std::max<int64_t>(0, *offset);
-  int64_t length = std::min(c.facts.evaluate(x->sizes[*rows]) - down,
-                            c.facts.evaluate(x->sizes[*columns]) - right);
-  if (length < 1)
+  SizePolynomial length = x->sizes[*rows] - std::max(down, right);
+  if (x->sizes[*rows] != x->sizes[*columns]) {
+    if (!c.facts.requireRecorded(x->sizes[*rows]) ||
+        !c.facts.requireRecorded(x->sizes[*columns]))
+      return std::nullopt;
+    length = std::min(c.facts.evaluate(x->sizes[*rows]) - down,
+                      c.facts.evaluate(x->sizes[*columns]) - right);
+  }
+  if (c.facts.evaluate(length) < 1 || !c.facts.requireNotNegative(length - 1))
     return std::nullopt;
   SymbolicShape shown;
   shown.offset =

@@ -25,16 +25,21 @@ LogicalResult inferDiagonal(Numbers p, const Layout &source, Layout &result,
     result.shape.push_back(source.shape[i]);
     result.strides.push_back(source.strides[i]);
   }
-  if (failed(expectNumber(source.shape[p[1]], error)) ||
-      failed(expectNumber(source.shape[p[2]], error)) ||
-      failed(expectNumber(p.at(0), error)))
+  const Size &rows = source.shape[p[1]], &columns = source.shape[p[2]];
+  if (failed(expectNumber(p.at(0), error)))
     return failure();
-  int64_t n1 = source.shape[p[1]].constant();
-  int64_t n2 = source.shape[p[2]].constant();
+  result.strides.push_back(source.strides[p[1]] + source.strides[p[2]]);
+  // Of squares whose size differs between calls, guards say that there is one.
+  if (rows == columns && !rows.isConstant()) {
+    result.shape.push_back(rows - Size(std::abs(p[0])));
+    return success();
+  }
+  if (failed(expectNumber(rows, error)) || failed(expectNumber(columns, error)))
+    return failure();
+  int64_t n1 = rows.constant(), n2 = columns.constant();
   int64_t length =
       p[0] >= 0 ? std::min(n1, n2 - p[0]) : std::min(n1 + p[0], n2);
   result.shape.push_back(std::max<int64_t>(length, 0));
-  result.strides.push_back(source.strides[p[1]] + source.strides[p[2]]);
   return success();
 }
 SmallVector<AffineExpr> forwardDiagonal(Numbers p, const Layout &source,
@@ -62,14 +67,17 @@ LogicalResult inferUnfold(Numbers p, const Layout &source, Layout &result,
   if (failed(expectCount(p, 3, error)) ||
       failed(expectDim(p[0], source.rank(), error)))
     return failure();
-  if (failed(expectNumber(source.shape[p[0]], error)))
+  const Size &size = source.shape[p[0]];
+  // Guards say that the windows fit a size that differs between calls.
+  if (p[2] != 1 && failed(expectNumber(size, error)))
     return failure();
-  int64_t size = source.shape[p[0]].constant();
-  if (p[1] < 0 || p[1] > size || p[2] < 1)
+  if (p[1] < 0 || p[2] < 1 || (size.isConstant() && p[1] > size.constant()))
     return error() << "view's window of " << p[1] << " by steps of " << p[2]
-                   << " over " << size;
+                   << " over " << toString(size);
   result = source;
-  result.shape[p[0]] = (size - p[1]) / p[2] + 1;
+  result.shape[p[0]] = size.isConstant()
+                           ? Size((size.constant() - p[1]) / p[2] + 1)
+                           : size - Size(p[1]) + Size(1);
   result.strides[p[0]] *= p[2];
   result.shape.push_back(p[1]);
   result.strides.push_back(source.strides[p[0]]);

@@ -193,9 +193,14 @@ std::optional<Steps> unfold(const Call &call) {
       return std::nullopt;
     return one(ViewKind::unsqueeze, ArrayRef<int64_t>{0});
   }
-  return one(ViewKind::unfold,
-             ArrayRef<int64_t>{call.dim(1), call.integer(2).value_or(0),
-                               call.integer(3).value_or(1)});
+  int64_t dim = call.dim(1), length = call.integer(2).value_or(0),
+          step = call.integer(3).value_or(1);
+  if (call.source[dim].isConstant() || step == 1)
+    return one(ViewKind::unfold, ArrayRef<int64_t>{dim, length, step});
+  // How many windows there are is a symbol: some of those at each element.
+  Steps each = one(ViewKind::unfold, ArrayRef<int64_t>{dim, length, 1});
+  each.push_back({ViewKind::slice, {dim, 0, call.shown[dim], step}});
+  return each;
 }
 
 std::optional<Steps> unbind(const Call &call) {

@@ -138,6 +138,8 @@ void Recording::checkGraphBreaks(PyCodeObject *code, int offset,
         breaks.graphBreakPoints->find({origin.code, offset - origin.shift});
     if (point != breaks.graphBreakPoints->end() &&
         !goesThrough(point->second)) {
+      // What the jump asks lies on top of the stack: True or False, of data.
+      decisions.truthLeft = decisions.truthAhead.proxy;
       end(point->second.kind, point->second.text);
       if (!point->second.stack.empty()) // else this is the first to know it
         reason = point->second;

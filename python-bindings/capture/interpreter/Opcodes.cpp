@@ -46,12 +46,26 @@ namespace pyjit::capture::opcodes {
 ResultKind moves(const Op &) { return ResultKind::Known; }
 ResultKind makesNew(const Op &) { return ResultKind::Fresh; }
 
+/// Of the oparg of MAKE_FUNCTION, and of SET_FUNCTION_ATTRIBUTE: cells.
+constexpr int kClosure = 8;
+
+/// CPython 3.12 takes a function's parts, the cells last, off the stack.
+ResultKind makesFunction(const Op &o) {
+  if (o.in.arg & kClosure)
+    o.s.reads.closure(o.peek(2), reinterpret_cast<PyCodeObject *>(o.peek(1)));
+  return ResultKind::Fresh;
+}
+
 /// CPython 3.13 gives a function its defaults and cells behind MAKE_FUNCTION,
 /// and a graph break may lie between the two.
 ResultKind setFunctionPart(const Op &o) {
-  if (o.s.objects.isExternal(o.peek(1)))
+  PyObject *function = o.peek(1);
+  if (o.s.objects.isExternal(function))
     o.s.end(ReasonKind::PythonFeature,
             "a part of a function that a graph break hands on");
+  else if (o.in.arg == kClosure)
+    o.s.reads.closure(o.peek(2), reinterpret_cast<PyCodeObject *>(
+                                     PyFunction_GET_CODE(function)));
   return ResultKind::Known;
 }
 

@@ -166,14 +166,7 @@ AccessPath Scalars::pathTo(Node *owner, Select select, PyObject *key,
   case Select::Slot:
     return named(Step::Slot);
   case Select::Item:
-    if (!key)
-      return holder.then(Step::Item, int64_t(index));
-    if (PyLong_CheckExact(key)) {
-      int overflow;
-      long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
-      return overflow ? AccessPath() : holder.then(Step::Item, int64_t(number));
-    }
-    return isValue(key) ? named(Step::Key) : holder.entry(key);
+    return key ? holder.entry(key) : holder.then(Step::Item, int64_t(index));
   case Select::Field:
     // What a bound method is given first.
     if (PyUnicode_Check(key) &&

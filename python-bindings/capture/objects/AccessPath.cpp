@@ -38,7 +38,32 @@ AccessPath AccessPath::then(Step step, int64_t index) const {
   return path;
 }
 
+/// Whether `repr` says all of a key.
+static bool isKnownByText(PyObject *key) {
+  if (!PyTuple_CheckExact(key))
+    return isValue(key);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+    if (!isKnownByText(PyTuple_GET_ITEM(key, i)))
+      return false;
+  return true;
+}
+
 AccessPath AccessPath::entry(PyObject *key) const {
+  if (PyLong_CheckExact(key)) {
+    int overflow;
+    long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
+    return overflow ? AccessPath() : then(Step::Item, int64_t(number));
+  }
+  if (isKnownByText(key)) {
+    bool plain = PyUnicode_CheckExact(key);
+    PyObject *written = plain ? Py_NewRef(key) : PyObject_Repr(key);
+    const char *text = written ? PyUnicode_AsUTF8(written) : nullptr;
+    AccessPath path =
+        text ? then(plain ? Step::Key : Step::Value, text) : AccessPath();
+    Py_XDECREF(written);
+    PyErr_Clear();
+    return path;
+  }
   AccessPath path = then(Step::Entry, "");
   if (path)
     path.steps.back().key = key;
@@ -61,8 +86,8 @@ std::string AccessPath::text() const {
   };
   std::string text = root ? identity(root) : "#" + std::to_string(number);
   for (const Element &element : steps) {
-    static constexpr char kMarks[] = {'.', '~', ':', '[', '[',
-                                      '^', '>', '$', '%', '/'};
+    static constexpr char kMarks[] = {'.', '~', ':', '[', '[', '^',
+                                      '>', '$', '%', '/', '='};
     text += kMarks[size_t(element.step)];
     text += element.key            ? identity(element.key)
             : element.name.empty() ? std::to_string(element.index)
@@ -119,6 +144,7 @@ PyObject *AccessPath::follow(PyObject *holder, const Element &element) {
   case Step::Slot:
   case Step::Class:
   case Step::Entry: // its key may be gone
+  case Step::Value:
   case Step::Field:
   case Step::Size:
   case Step::Stride:

@@ -31,7 +31,8 @@ public:
     Field,  ///< what CPython keeps in C, of an iterator
     Size,   ///< of a tensor's dimension
     Stride, ///< likewise, in elements
-    Class   ///< `.name` of a class, in it or what it inherits from
+    Class,  ///< `.name` of a class, in it or what it inherits from
+    Value   ///< `[name]`, of a dict: the key is a value that is written so
   };
 
   /// The path to nothing that has a name.
@@ -43,7 +44,7 @@ public:
   /// Empty where this one is.
   AccessPath then(Step step, std::string name) const;
   AccessPath then(Step step, int64_t index) const;
-  /// A dict's entry; `key` has to stay alive.
+  /// A dict's entry; a `key` that is no value has to stay alive.
   AccessPath entry(PyObject *key) const;
   AccessPath size(int64_t dim) const { return then(Step::Size, dim); }
   AccessPath stride(int64_t dim) const { return then(Step::Stride, dim); }

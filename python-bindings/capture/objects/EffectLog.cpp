@@ -28,14 +28,27 @@ void EffectLog::forgetInstruction() {
   context.truncate(mark.context);
 }
 
+/// Whether a dict takes two keys for one. Of tensors `==` says nothing of that:
+/// their hashes tell them apart.
+static bool isSameKey(PyObject *a, PyObject *b) {
+  if (a == b)
+    return true;
+  Py_hash_t first = PyObject_Hash(a), second = PyObject_Hash(b);
+  int same = first == second && first != -1
+                 ? PyObject_RichCompareBool(a, b, Py_EQ)
+                 : 0;
+  if (PyErr_Occurred())
+    PyErr_Clear();
+  return same == 1;
+}
+
 bool EffectLog::isReinserted(const Write &write) const {
   if (!reinserted.count(write.owner))
     return false;
   for (const Write *later = &write + 1; later != writes.data() + writes.size();
        ++later)
     if (later->owner == write.owner && later->select == write.select &&
-        later->key &&
-        PyObject_RichCompareBool(later->key, write.key, Py_EQ) == 1)
+        later->key && isSameKey(later->key, write.key))
       return true;
   return false;
 }

@@ -545,6 +545,22 @@ void ExternalReads::function(Node *node) {
   }
 }
 
+void ExternalReads::closure(PyObject *cells, PyCodeObject *code) {
+  Node *holder = s.objects.find(cells);
+  if (!holder || !holder->external)
+    return;
+  int first = code->co_nlocalsplus - code->co_nfreevars;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells); ++i) {
+    PyObject *cell = PyTuple_GET_ITEM(cells, i);
+    readIndex(holder, Select::Item, i, cell);
+    if (Node *node = s.objects.find(cell))
+      cellHomes.insert(
+          {cell,
+           CellHome{node, 0,
+                    PyTuple_GET_ITEM(code->co_localsplusnames, first + i)}});
+  }
+}
+
 void ExternalReads::unhooked(Node *leaf) {
   if (doneIndex.insert({leaf, kUnhooked, 0}).second)
     s.add(PyjitUnhookedOp{.tensor = s.objects.ssa(leaf)});

@@ -45,6 +45,9 @@ public:
   /// The code, defaults and globals of a function that is called.
   void function(Node *node);
   void defaultsOf(PyFunctionObject *function);
+  /// A function of this code is made with a tuple of cells, which a graph break
+  /// between the two has handed on.
+  void closure(PyObject *cells, PyCodeObject *code);
 
   /// Whether a leaf has hooks: it has none.
   void unhooked(Node *leaf);

@@ -60,3 +60,55 @@ refgraph.trace @exact {
   %w = refgraph.tensor_op "aten::slice.Tensor"(%v, 0 : i64, 3 : i64, none, 4 : i64) aliases [0] {offsets = array<i64: 3>} : (!F) -> !G
   refgraph.leave %w : !G
 }
+
+// -----
+
+// Windows that overlap: how many there are is a quotient.
+// CHECK-LABEL: refgraph.trace @windows
+// CHECK:         "aten::unfold"({{.*}}) {{.*}} -> !refgraph.tensor<[s1, 4], [2, 1], f32, "cpu">
+// CHECK:         %[[Q:.*]] = refgraph.arith "floordiv"(%{{.*}}, %{{.*}}) is(5)
+// CHECK:         %[[N:.*]] = refgraph.arith "add"(%[[Q]], %{{.*}}) is(4)
+// CHECK:         refgraph.symbol 1 is %[[N]]
+!S = !refgraph.tensor<[10], [1], f32, "cpu">
+!W = !refgraph.tensor<[4, 4], [2, 1], f32, "cpu">
+!M = !refgraph.tensor<[4, 4], [4, 1], f32, "cpu">
+refgraph.trace @windows {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !S
+  %w = refgraph.tensor_op "aten::unfold"(%x, 0 : i64, 4 : i64, 2 : i64) aliases [0] : (!S) -> !W
+  %r = refgraph.tensor_op "aten::mul.Tensor"(%w, %w) : (!W, !W) -> !M
+  refgraph.leave %r : !M
+}
+
+// -----
+
+// Of real numbers half of the coefficients, and one.
+// CHECK-LABEL: refgraph.trace @coefficients
+// CHECK:         "aten::_fft_r2c"({{.*}}) : {{.*}} -> !refgraph.tensor<[s1 + 1], [1], complex<f32>, "cpu">
+// CHECK:         refgraph.arith "floordiv"({{.*}}) is(5)
+!S = !refgraph.tensor<[10], [1], f32, "cpu">
+!C = !refgraph.tensor<[6], [1], complex<f32>, "cpu">
+refgraph.trace @coefficients {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !S
+  %c = refgraph.tensor_op "aten::_fft_r2c"(%x, [0 : i64], 0 : i64, true) : (!S) -> !C
+  refgraph.leave %c : !C
+}
+
+// -----
+
+// A square's factorization, and numbers for each of its rows. That the matrices
+// are squares is a guard.
+// CHECK-LABEL: refgraph.trace @square
+// CHECK:         "aten::_linalg_slogdet"({{.*}}) : {{.*}} -> (!refgraph.tensor<[], [], f32, "cpu">, !refgraph.tensor<[], [], f32, "cpu">, !refgraph.tensor<[s0, s0], [1, s0], f32, "cpu">, !refgraph.tensor<[s0], [1], i32, "cpu">)
+// CHECK:         refgraph.compare "eq"
+!A = !refgraph.tensor<[5, 5], [5, 1], f32, "cpu">
+!L = !refgraph.tensor<[5, 5], [1, 5], f32, "cpu">
+!N = !refgraph.tensor<[], [], f32, "cpu">
+!P = !refgraph.tensor<[5], [1], i32, "cpu">
+refgraph.trace @square {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0, 1>} : !A
+  %s, %d, %l, %p = refgraph.tensor_op "aten::_linalg_slogdet"(%x) : (!A) -> (!N, !N, !L, !P)
+  refgraph.leave %d : !N
+}
