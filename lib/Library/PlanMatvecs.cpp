@@ -44,18 +44,32 @@ struct Matvec {
   Value input, weight, bias;
   /// The weight is out x in, as `linear` has it; else in x out.
   bool turned;
+  /// What bias and sum are multiplied by.
+  double beta = 1, alpha = 1;
 };
+
+/// addmm and baddbmm: self, two factors, beta, alpha. Where beta is zero, the
+/// first is not looked at.
+std::optional<Matvec> matchAdded(tssa::AtenOp op) {
+  auto beta = numberArgument(op, 3), alpha = numberArgument(op, 4);
+  if (!beta || !alpha)
+    return std::nullopt;
+  return Matvec{tensorArgument(op, 1),
+                tensorArgument(op, 2),
+                *beta == 0 ? Value() : tensorArgument(op, 0),
+                false,
+                *beta,
+                *alpha};
+}
 
 /// What the schema says of the call, before any look at types.
 std::optional<Matvec> matchOperands(tssa::AtenOp op) {
   StringRef name = op.getOverload();
-  auto one = [&](unsigned index) { return numberArgument(op, index) == 1.0; };
   if (name == operators::aten::linear)
     return Matvec{tensorArgument(op, 0), tensorArgument(op, 1),
                   tensorArgument(op, 2), true};
-  if (name == operators::aten::addmm && one(3) && one(4))
-    return Matvec{tensorArgument(op, 1), tensorArgument(op, 2),
-                  tensorArgument(op, 0), false};
+  if (name == operators::aten::addmm || name == operators::aten::baddbmm)
+    return matchAdded(op);
   if (name == operators::aten::mm || name == operators::aten::bmm ||
       name == operators::aten::matmul)
     return Matvec{tensorArgument(op, 0), tensorArgument(op, 1), Value(), false};
@@ -140,10 +154,11 @@ struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
         return reason;
     if (call.bias) {
       SmallVector<Size> bias = tssa::getSizes(typeOf(call.bias));
-      if (bias.empty() || bias.back() != columns ||
-          !llvm::all_of(ArrayRef(bias).drop_back(),
-                        [](Size size) { return size.is(1); }))
+      if (bias.empty() || bias.back() != columns || bias.size() > out.size())
         return "a bias that is broadcast";
+      for (auto [one, all] : llvm::zip(llvm::reverse(bias), llvm::reverse(out)))
+        if (!one.is(1) && one != all)
+          return "a bias of other sizes";
     }
     return {};
   }
@@ -208,9 +223,17 @@ struct PlanMatvecs : pyjit::library::impl::PlanMatvecsPassBase<PlanMatvecs> {
         tssa::getSizes(type), tssa::getSymbolicStrides(type),
         builder.getF32Type());
     Value result = makeSum(builder, op.getLoc(), *call, wide);
+    if (call->alpha != 1)
+      result = calls.call(operators::aten::mul_Tensor,
+                          {result, operators::makeWrappedNumber(
+                                       builder.getF64FloatAttr(call->alpha))},
+                          wide);
     if (call->bias)
-      result = calls.call(operators::aten::add_Tensor,
-                          {result, call->bias, calls.integer(1)}, wide);
+      result = calls.call(
+          operators::aten::add_Tensor,
+          {result, call->bias,
+           call->beta == 1 ? calls.integer(1) : calls.number(call->beta)},
+          wide);
     if (type != wide)
       result = toDtype(calls, result, type);
     op.getResult(0).replaceAllUsesWith(result);

@@ -565,7 +565,7 @@ foreach name = ["embedding", "gather", "index.Tensor", "index.Tensor_hacked_twin
                 "linalg_pinv",
                 "linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor",
                 "_linalg_svd", "lu_unpack", "take", "multi_margin_loss",
-                "multilabel_margin_loss_forward", "nll_loss_forward",
+                "multilabel_margin_loss_forward", "max_unpool3d", "nll_loss_forward",
                 "nll_loss2d_forward", "scatter_reduce.two", "scatter_reduce_.two"] in
   def : Raises<"aten::" # name>;
 // Probabilities outside of [0, 1], a source with too few elements, numbers out of

@@ -122,4 +122,4 @@ def test_a_number_under_a_key_of_any_kind_becomes_an_input(key: Any) -> None:
             table[key] = 0.5 + i / 8
             yield attempt(f, values(3))
 
-    tell(story)
+    tell(story, captured="late")

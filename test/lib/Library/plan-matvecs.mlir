@@ -67,3 +67,23 @@ func.func @stay(%x: tensor<2x8xf32>, %w: tensor<16x8xf32>, %d: tensor<1x8xf64>, 
   %3 = tssa.aten "aten::matmul"(%b, %c) : (tensor<2x1x8xf32>, tensor<1x8x3xf32>) -> tensor<2x1x3xf32>
   return %0, %1, %2, %3 : tensor<2x16xf32>, tensor<1x3xf64>, tensor<1x3xf32>, tensor<2x1x3xf32>
 }
+
+// Numbers for sum and bias, which differs from row to row of a batch (Bloom).
+// CHECK-LABEL: func.func @baddbmm
+// CHECK:         %[[S:.*]] = linalg.generic
+// CHECK:         %[[P:.*]] = tssa.aten "aten::mul.Tensor"(%[[S]], wrapped(1.250000e-01 : f64))
+// CHECK:         tssa.aten "aten::add.Tensor"(%[[P]], %{{.*}}, 5.000000e-01 : f64)
+func.func @baddbmm(%b: tensor<4x1x16xf16>, %x: tensor<4x1x8xf16>, %w: tensor<4x8x16xf16>) -> tensor<4x1x16xf16> {
+  %0 = tssa.aten "aten::baddbmm"(%b, %x, %w, 5.000000e-01 : f64, 1.250000e-01 : f64) : (tensor<4x1x16xf16>, tensor<4x1x8xf16>, tensor<4x8x16xf16>) -> tensor<4x1x16xf16>
+  return %0 : tensor<4x1x16xf16>
+}
+
+// What a factor of zero leaves out is not looked at.
+// CHECK-LABEL: func.func @nothing_added
+// CHECK:         linalg.generic
+// CHECK-NOT:     aten::add
+// CHECK:         return
+func.func @nothing_added(%b: tensor<1x16xf32>, %x: tensor<1x8xf32>, %w: tensor<8x16xf32>) -> tensor<1x16xf32> {
+  %0 = tssa.aten "aten::addmm"(%b, %x, %w, 0 : i64, 1 : i64) : (tensor<1x16xf32>, tensor<1x8xf32>, tensor<8x16xf32>) -> tensor<1x16xf32>
+  return %0 : tensor<1x16xf32>
+}
