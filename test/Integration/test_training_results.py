@@ -278,3 +278,42 @@ def test_gradients_of_gradients_by_a_result() -> None:
         h, y = f(leaf(3, 4))
     with pytest.raises(RuntimeError, match="call the function that was compiled"):
         torch.autograd.grad(y.sum(), h, create_graph=True)
+
+
+@scenario(grad=True, versions=False, captured="late")
+def test_the_loss_of_a_gradient(compile: Compile) -> Steps:
+    """A step by hand: its loss, whose graph `autograd.grad` has freed, is returned. The bias, of which no gradient
+    was asked for, lies behind what was freed."""
+    weight, bias = leaf(4, 3), leaf(3, seed=1)
+
+    @compile
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = F.cross_entropy(x @ weight + bias, y)
+        (gradient,) = torch.autograd.grad(loss, weight)
+        with torch.no_grad():
+            weight.sub_(gradient, alpha=0.1)
+        return loss
+
+    for seed in range(6):
+        loss = step(values(5, 4, seed=seed), torch.arange(5) % 3)
+        yield loss, weight
+        yield attempt(loss.backward), bias.grad
+
+
+@scenario(grad=True, versions=False, captured=False, graph_breaks=ANY)
+def test_the_sum_of_a_gradient(compile: Compile) -> Steps:
+    """Nothing was saved: another backward goes through."""
+    weight, bias = leaf(3), leaf(3, seed=1)
+
+    @compile
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = (x + weight + bias).sum()
+        (gradient,) = torch.autograd.grad(loss, weight)
+        with torch.no_grad():
+            weight.sub_(gradient)
+        return loss
+
+    for seed in range(4):
+        loss = step(values(3, seed=seed))
+        yield loss, weight
+        yield attempt(loss.backward), bias.grad

@@ -92,10 +92,12 @@ bool FreedGraphs::contains(autograd::Node *node) const {
     if (!seen.insert(now).second)
       continue;
     auto freed = nodes.find(now);
-    raises |= freed != nodes.end() && freed->second;
+    if (freed != nodes.end() && freed->second) {
+      raises = true; // no backward comes to what lies behind it
+      continue;
+    }
     bool goesOn = false;
     for (const autograd::Edge &edge : now->next_edges()) {
-      // Behind a freed node, only whether something raises is asked for.
       if (edge.function)
         work.push_back(edge.function.get());
       goesOn |= edge.function != nullptr;
