@@ -315,9 +315,45 @@ Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
     if (hook && PyFunction_Check(hook))
       found.kind = Found::Python;
     else if (hook)
-      s.end(ReasonKind::NativeFunction, "a native __getattr__");
+      found = throughItem(object, name, hook);
   }
   return found;
+}
+
+/// `dict`'s own method of this name.
+static PyObject *dictMethod(const char *name) {
+  return PyObject_GetAttrString(reinterpret_cast<PyObject *>(&PyDict_Type),
+                                name);
+}
+
+/// `__getattr__ = dict.__getitem__` (or `dict.get`) in a class of dicts whose
+/// items are read as attributes.
+Attributes::Found Attributes::throughItem(PyObject *object, PyObject *name,
+                                          PyObject *hook) {
+  static PyObject *item = dictMethod("__getitem__"), *get = dictMethod("get");
+  if (!PyDict_Check(object) || (hook != item && hook != get)) {
+    s.end(ReasonKind::NativeFunction, "a native __getattr__");
+    return {};
+  }
+  s.containers.dictItem(object, name);
+  if (PyObject *value = PyDict_GetItemWithError(object, name))
+    return {Found::Value, value};
+  if (hook == get)
+    return {Found::Value, Py_None};
+  if (special(object, "__missing__"))
+    s.end(ReasonKind::UnusualObject, "a missing key of a " + typeName(object));
+  return {};
+}
+
+/// `__setattr__ = dict.__setitem__`, likewise, and `__delattr__`.
+bool Attributes::storesItem(PyObject *object, PyObject *setter,
+                            PyObject *value) {
+  static PyObject *set = dictMethod("__setitem__"),
+                  *remove = dictMethod("__delitem__");
+  PyObject *own = value ? set : remove;
+  return PyDict_Check(object) && setter == own &&
+         typeLookup(Py_TYPE(object), value ? "__setitem__" : "__delitem__") ==
+             own;
 }
 
 //===----------------------------------------------------------------------===//
@@ -334,6 +370,8 @@ void Attributes::storeAttr(PyObject *object, PyObject *name, PyObject *value) {
     PyObject *setter = typeLookup(type, value ? "__setattr__" : "__delattr__");
     if (setter && PyFunction_Check(setter))
       return;
+    if (storesItem(object, setter, value))
+      return s.containers.storeSubscript(object, name, value);
     if (!setter || Py_TYPE(setter) != &PyWrapperDescr_Type ||
         pyjitWrappedSlot(setter) !=
             reinterpret_cast<void *>(PyObject_GenericSetAttr))

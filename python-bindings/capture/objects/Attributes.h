@@ -29,6 +29,8 @@ public:
   Found superAttr(PyTypeObject *cls, PyObject *self, PyTypeObject *start,
                   PyObject *name);
   Found throughDescriptor(PyObject *descr, PyObject *object, PyObject *name);
+  Found throughItem(PyObject *object, PyObject *name, PyObject *hook);
+  bool storesItem(PyObject *object, PyObject *setter, PyObject *value);
   void storeAttr(PyObject *object, PyObject *name, PyObject *value);
   void writeAttr(PyObject *object, PyObject *name, PyObject *value);
   void genericStore(PyObject *object, PyObject *name, PyObject *value);
