@@ -37,6 +37,18 @@ ofSquare(const SizeCall &c, const SymbolicShape &a, unsigned result) {
   return fresh(SizePolynomials(ArrayRef(a.sizes).drop_back(fewer)));
 }
 
+/// Of the results from number `first` on; false if one is something else.
+static bool addOfSquare(const SizeCall &c, const SymbolicShape &a,
+                        unsigned first, SymbolicShapes &shapes) {
+  for (unsigned r = first; r < c.op.getNumFresh(); ++r) {
+    std::optional<SymbolicShape> shape = ofSquare(c, a, r);
+    if (!shape)
+      return false;
+    shapes.push_back(*shape);
+  }
+  return true;
+}
+
 static bool isSquare(const SizeCall &c, const SymbolicShape &a) {
   return c.facts.requireEqual(a.sizes[a.rank() - 2], a.sizes.back());
 }
@@ -46,13 +58,7 @@ Shapes size_rules::squares(const SizeCall &c) {
   if (!a || !isSquare(c, *a))
     return std::nullopt;
   SymbolicShapes shapes;
-  for (unsigned r = 0; r < c.op.getNumFresh(); ++r) {
-    std::optional<SymbolicShape> shape = ofSquare(c, *a, r);
-    if (!shape)
-      return std::nullopt;
-    shapes.push_back(*shape);
-  }
-  return shapes;
+  return addOfSquare(c, *a, 0, shapes) ? Shapes(shapes) : std::nullopt;
 }
 
 /// The first result has the right side's sizes, others are of the matrix.
@@ -68,13 +74,7 @@ static Shapes solution(const SizeCall &c, const SymbolicShape *a,
   if (!c.facts.requireEqual(a->sizes.back(), b->sizes[b->rank() - 1 - left]))
     return std::nullopt;
   SymbolicShapes shapes{fresh(b->sizes)};
-  for (unsigned r = 1; r < c.op.getNumFresh(); ++r) {
-    std::optional<SymbolicShape> shape = ofSquare(c, *a, r);
-    if (!shape)
-      return std::nullopt;
-    shapes.push_back(*shape);
-  }
-  return shapes;
+  return addOfSquare(c, *a, 1, shapes) ? Shapes(shapes) : std::nullopt;
 }
 
 Shapes size_rules::solve(const SizeCall &c) {
