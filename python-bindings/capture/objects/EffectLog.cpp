@@ -37,8 +37,7 @@ static bool isSameKey(PyObject *a, PyObject *b) {
   int same = first == second && first != -1
                  ? PyObject_RichCompareBool(a, b, Py_EQ)
                  : 0;
-  if (PyErr_Occurred())
-    PyErr_Clear();
+  PyErr_Clear(); // of a user's `__eq__`
   return same == 1;
 }
 
