@@ -129,6 +129,8 @@ static void planForDevice(OpPassManager &function, bool simulated) {
   if (!simulated)
     function.addPass(library::createPadMatmulsPass());
   function.addPass(library::createBatchLinearsPass());
+  // Behind it: gradients of inputs that share a weight are one matmul already.
+  function.addPass(library::createSumMatmulsPass());
   function.addPass(library::createMergeLinearsPass());
   library::PlanMatvecsPassOptions matvecs;
   matvecs.maxRows = codegen::RowsProduct::kMostRows;

@@ -332,18 +332,6 @@ Value GradientBuilder::oneMinus(Value value) {
   return subtract(ones(typeOf(value)), value);
 }
 
-Value GradientBuilder::concatenate(ValueRange values, int64_t dim,
-                                   RankedTensorType type) {
-  // A list of tensors, which `call` does not take.
-  SmallVector<Attribute> places(
-      values.size(), operators::getOperandPlaceholder(builder.getContext()));
-  auto args = builder.getArrayAttr({list(places), integer(dim)});
-  return tssa::AtenOp::create(builder, getLoc(), TypeRange{type},
-                              operators::aten::cat, values, args,
-                              DenseI64ArrayAttr())
-      .getResult(0);
-}
-
 Value GradientBuilder::flip(Value value, int64_t dim) {
   return callLike(operators::aten::flip, {value, integers({dim})});
 }

@@ -89,9 +89,6 @@ public:
   /// A call whose result is like its first operand, in a layout of its own.
   mlir::Value callLike(llvm::StringRef overload,
                        llvm::ArrayRef<Argument> arguments);
-  /// The values behind each other along a dimension; `type` is the result's.
-  mlir::Value concatenate(mlir::ValueRange values, int64_t dim,
-                          mlir::RankedTensorType type);
   mlir::Value flip(mlir::Value value, int64_t dim);
   mlir::Value gather(mlir::Value value, int64_t dim, mlir::Value index);
   mlir::Value transpose(mlir::Value value, int64_t a, int64_t b);

@@ -32,13 +32,22 @@ namespace {
 struct BatchLinears : pyjit::library::impl::BatchLinearsPassBase<BatchLinears> {
   using BatchLinearsPassBase::BatchLinearsPassBase;
 
+  static bool isLinear(tssa::AtenOp op) {
+    return op.getOverload() == operators::aten::linear;
+  }
+
+  /// Null for a matmul that has none.
+  static Value biasOf(tssa::AtenOp op) {
+    return isLinear(op) ? tensorArgument(op, 2) : Value();
+  }
+
   bool isCandidate(tssa::AtenOp op) {
-    if (op.getOverload() != operators::aten::linear ||
+    if ((!isLinear(op) && op.getOverload() != operators::aten::mm) ||
         op->hasAttr(attribute::kVendorCall) ||
         op->getBlock() != &getOperation().front())
       return false;
     Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
-    Value bias = tensorArgument(op, 2);
+    Value bias = biasOf(op);
     return input && weight && typeOf(input).getRank() == 2 &&
            typeOf(input).hasStaticShape() && typeOf(weight).getRank() == 2 &&
            isFromParameters(weight) && (!bias || isFromParameters(bias)) &&
@@ -84,27 +93,18 @@ struct BatchLinears : pyjit::library::impl::BatchLinearsPassBase<BatchLinears> {
       rows += typeOf(inputs.back()).getDimSize(0);
     }
     tssa::AtenOp first = group.front();
-    auto type = typeOf(inputs.front());
     auto result = typeOf(first.getResult(0));
     MLIRContext *context = &getContext();
     // Behind every input; what needs the results is put behind it afterwards.
     OpBuilder builder(group.back());
     Location loc = FusedLoc::get(context, locations);
     CallBuilder calls(builder, loc);
-    SmallVector<Attribute> places(inputs.size(),
-                                  operators::getOperandPlaceholder(context));
-    auto args = builder.getArrayAttr(
-        {builder.getArrayAttr(places), builder.getI64IntegerAttr(0)});
-    Value all = tssa::AtenOp::create(
-                    builder, loc,
-                    TypeRange{RankedTensorType::get({rows, type.getDimSize(1)},
-                                                    type.getElementType())},
-                    operators::aten::cat, inputs, args, DenseI64ArrayAttr())
-                    .getResult(0);
+    SmallVector<Argument> arguments{calls.concatenate(inputs, 0),
+                                    tensorArgument(first, 1)};
+    if (isLinear(first))
+      arguments.push_back(calls.optional(tensorArgument(first, 2)));
     Value product =
-        calls.call(operators::aten::linear,
-                   {all, tensorArgument(first, 1),
-                    calls.optional(tensorArgument(first, 2))},
+        calls.call(first.getOverload(), arguments,
                    RankedTensorType::get({rows, result.getDimSize(1)},
                                          result.getElementType()));
     int64_t start = 0;
@@ -132,10 +132,13 @@ struct BatchLinears : pyjit::library::impl::BatchLinearsPassBase<BatchLinears> {
     for (Operation &op : getOperation().front().without_terminator())
       if (!tssa::mayMove(&op))
         return;
-    llvm::MapVector<std::pair<Value, Value>, SmallVector<tssa::AtenOp>> groups;
+    llvm::MapVector<std::tuple<StringRef, Value, Value>,
+                    SmallVector<tssa::AtenOp>>
+        groups;
     for (auto op : getOperation().front().getOps<tssa::AtenOp>())
       if (isCandidate(op))
-        groups[{tensorArgument(op, 1), tensorArgument(op, 2)}].push_back(op);
+        groups[{op.getOverload(), tensorArgument(op, 1), biasOf(op)}].push_back(
+            op);
     for (auto &[weight, calls] : groups) {
       if (calls.size() < 2)
         continue;

@@ -23,6 +23,19 @@ bool library::isRowMajorF32(Value value) {
   return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
 }
 
+Value library::transposedBy(Value value) {
+  auto access = value.getDefiningOp<tssa::AccessOp>();
+  if (!access || access.getPath().size() != 1 ||
+      typeOf(access.getSource()).getRank() != 2 ||
+      typeOf(access.getSource()).getEncoding())
+    return nullptr;
+  auto view = cast<tssa::ViewAttr>(access.getPath()[0]);
+  return view.getKind() == tssa::ViewKind::permute &&
+                 view.getParams() == ArrayRef<int64_t>{1, 0}
+             ? access.getSource()
+             : nullptr;
+}
+
 Value library::toDtype(CallBuilder &calls, Value value, RankedTensorType type) {
   return calls.call(
       operators::aten::to_dtype,

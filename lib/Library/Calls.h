@@ -21,6 +21,8 @@ using tssa::typeOf;
 using tssa::wrappedArgument;
 
 bool isRowMajorF32(mlir::Value value);
+/// The row-major matrix whose transpose `value` shows, or null.
+mlir::Value transposedBy(mlir::Value value);
 /// `aten::to.dtype`: the value in the element type and layout of `type`.
 mlir::Value toDtype(CallBuilder &calls, mlir::Value value,
                     mlir::RankedTensorType type);

@@ -74,22 +74,11 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
   /// `readThrough`: nobody makes a copy.
   Value join(OpBuilder &builder, Location loc, ArrayRef<Value> parts,
              bool readThrough) {
-    auto first = typeOf(parts.front());
-    SmallVector<int64_t> shape(first.getShape());
-    shape[0] = 0;
-    for (Value part : parts)
-      shape[0] += typeOf(part).getDimSize(0);
-    SmallVector<Attribute> places(
-        parts.size(), operators::getOperandPlaceholder(builder.getContext()));
-    auto args = builder.getArrayAttr(
-        {builder.getArrayAttr(places), builder.getI64IntegerAttr(0)});
-    auto cat = tssa::AtenOp::create(
-        builder, loc,
-        TypeRange{RankedTensorType::get(shape, first.getElementType())},
-        operators::aten::cat, parts, args, DenseI64ArrayAttr());
+    Value joined = CallBuilder(builder, loc).concatenate(parts, 0);
     if (readThrough)
-      cat->setAttr(attribute::kReadThrough, builder.getUnitAttr());
-    return cat.getResult(0);
+      joined.getDefiningOp()->setAttr(attribute::kReadThrough,
+                                      builder.getUnitAttr());
+    return joined;
   }
 
   /// A matmul of one row is a kernel of ours (`library-plan-matvecs`), which

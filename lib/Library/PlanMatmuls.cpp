@@ -32,20 +32,6 @@ using namespace pyjit::library;
 
 namespace {
 
-/// The row-major matrix whose transpose `value` shows, if it does so.
-Value transposedBy(Value value) {
-  auto access = value.getDefiningOp<tssa::AccessOp>();
-  if (!access || access.getPath().size() != 1 ||
-      typeOf(access.getSource()).getRank() != 2 ||
-      !isRowMajorF32(access.getSource()))
-    return {};
-  auto view = cast<tssa::ViewAttr>(access.getPath()[0]);
-  return view.getKind() == tssa::ViewKind::permute &&
-                 view.getParams() == ArrayRef<int64_t>{1, 0}
-             ? access.getSource()
-             : Value();
-}
-
 /// Whether kernels read `value`, element by element, wherever these lie.
 bool isReadByKernels(Value value) {
   RankedTensorType type = typeOf(value);
@@ -123,7 +109,8 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
   if (!call.input || !call.weight || !isReadByKernels(op.getResult(0)) ||
       !tssa::isDense(typeOf(op.getResult(0))) || isFromParameters(call.input))
     return std::nullopt;
-  if (Value turned = transposedBy(call.weight)) {
+  if (Value turned = transposedBy(call.weight);
+      turned && isRowMajorF32(turned)) {
     call.weight = turned;
     call.transposed = !call.transposed;
   }

@@ -5,6 +5,7 @@
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorInfo.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -68,6 +69,26 @@ Value CallBuilder::view(Value source, ArrayRef<int64_t> sizes) {
 Value CallBuilder::permute(Value source, ArrayRef<int64_t> dims) {
   return access(source,
                 ViewAttr::get(builder.getContext(), ViewKind::permute, dims));
+}
+
+Value CallBuilder::concatenate(ValueRange values, int64_t dim,
+                               RankedTensorType type) {
+  SmallVector<Attribute> places(
+      values.size(), operators::getOperandPlaceholder(builder.getContext()));
+  auto args = builder.getArrayAttr({list(places), integer(dim)});
+  return AtenOp::create(builder, loc, TypeRange{type}, operators::aten::cat,
+                        values, args, DenseI64ArrayAttr())
+      .getResult(0);
+}
+
+Value CallBuilder::concatenate(ValueRange values, int64_t dim) {
+  auto first = typeOf(values.front());
+  SmallVector<int64_t> shape(first.getShape());
+  shape[dim] = 0;
+  for (Value value : values)
+    shape[dim] += typeOf(value).getDimSize(dim);
+  return concatenate(values, dim,
+                     RankedTensorType::get(shape, first.getElementType()));
 }
 
 Attribute CallBuilder::none() const {

@@ -39,6 +39,11 @@ public:
                    mlir::Type result);
   mlir::Value view(mlir::Value source, llvm::ArrayRef<int64_t> sizes);
   mlir::Value permute(mlir::Value source, llvm::ArrayRef<int64_t> dims);
+  /// A call of `aten::cat`, whose list of tensors `call` does not take.
+  mlir::Value concatenate(mlir::ValueRange values, int64_t dim,
+                          mlir::RankedTensorType type);
+  /// Likewise of tensors whose sizes along `dim` are known.
+  mlir::Value concatenate(mlir::ValueRange values, int64_t dim);
   /// What a path of views shows; `indices` stand for its `?`. `source` itself,
   /// and an error, where the path does not fit it (`hasFailed`).
   mlir::Value access(mlir::Value source, llvm::ArrayRef<ViewAttr> path,

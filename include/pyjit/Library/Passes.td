@@ -98,7 +98,8 @@ def BatchLinearsPass : Pass<"library-batch-linears", "::mlir::func::FuncOp"> {
   let summary = "Matmuls of several inputs with one parameter as one matmul";
   let description = [{
     `aten::linear` calls with the same weight and bias (the steps of a recurrent
-    cell, the projections of single tokens) become one call on the joined rows, of
+    cell, the projections of single tokens), and `aten::mm` calls with the same
+    right factor (their gradients), become one call on the joined rows, of
     which each result is a slice, where none of the inputs needs another one's
     result. The block is sorted again: what needs a result stands behind the joined
     call. Only for inputs of at most `max-rows` rows: few rows leave a GPU idle.
@@ -120,11 +121,52 @@ def BatchLinearsPass : Pass<"library-batch-linears", "::mlir::func::FuncOp"> {
   }];
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
   let options = [
-    Option<"maxRows", "max-rows", "int64_t", "16",
+    Option<"maxRows", "max-rows", "int64_t", "64",
            "Most rows of an input whose matmuls are joined">
   ];
   let statistics = [
     Statistic<"numBatched", "batched", "Matmuls that took several matmuls' place">
+  ];
+}
+
+def SumMatmulsPass : Pass<"library-sum-matmuls", "::mlir::func::FuncOp"> {
+  let summary = "Sums of matmuls as one matmul";
+  let description = [{
+    A sum of `aten::mm` (the gradient of a weight that each step of a recurrent
+    network, or several parts of a batch, used) is one matmul of the factors side by
+    side: of the left ones along columns, of the right ones along rows. Factors that
+    are transposes are joined as they lie in memory. Sums over the rows of matrices
+    that were joined (the gradient of the bias) are one sum then.
+
+    Joining writes the factors once more and saves each result's way to memory and a
+    launch (on a CPU, where launches are free, a loop over the steps is faster): only where a matmul's factors are not larger than its result, or have at
+    most `few-bytes`, and all together at most `max-bytes`, as they live until the
+    last one is there.
+
+    ```mlir
+    func.func @f(%a: tensor<8x2xf32>, %b: tensor<2x4xf32>, %c: tensor<8x3xf32>, %d: tensor<3x4xf32>) -> tensor<8x4xf32> {
+      %0 = tssa.aten "aten::mm"(%a, %b) : (tensor<8x2xf32>, tensor<2x4xf32>) -> tensor<8x4xf32>
+      %1 = tssa.aten "aten::mm"(%c, %d) : (tensor<8x3xf32>, tensor<3x4xf32>) -> tensor<8x4xf32>
+      %2 = tssa.aten "aten::add.Tensor"(%0, %1, 1 : i64) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      return %2 : tensor<8x4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "aten::cat"([%a, %c], 1 : i64)
+    %1 = tssa.aten "aten::cat"([%b, %d], 0 : i64)
+    %2 = tssa.aten "aten::mm"(%0, %1)
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let options = [
+    Option<"fewBytes", "few-bytes", "int64_t", "1048576",
+           "Bytes of a matmul's factors that are joined in any case">,
+    Option<"maxBytes", "max-bytes", "int64_t", "67108864",
+           "Most bytes of factors that are joined for one sum">
+  ];
+  let statistics = [
+    Statistic<"numJoined", "sums", "Sums that are one matmul">
   ];
 }
 

@@ -3,6 +3,8 @@
 
 #include "Converter.h"
 
+#include "dialects/tssa/IR/Views.h"
+
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::cudagraph;
@@ -57,34 +59,103 @@ KernelOp onlyWriter(CopyOp copy) {
   return writer;
 }
 
-/// `kernel` writes `source`, which is copied to `target`: it could write
-/// `target`, if nobody looks at what is there until the copy, nor at `source`
-/// behind it.
-bool writeInPlace(CopyOp copy) {
-  Value source = copy.getSource(), target = copy.getTarget();
-  if (!isPlanned(source) || !(isPlanned(target) || isOutput(target)))
-    return false;
-  KernelOp writer = onlyWriter(copy);
-  if (!writer)
-    return false;
-  Block *block = copy->getBlock();
+/// Elements of a buffer of the program that a view shows, from the first to the
+/// last.
+struct Part {
+  Value root; // null where the place is not known
+  int64_t begin = 0, end = 0;
+
+  explicit Part(Value shown) {
+    auto type = cast<BufferType>(shown.getType()).getTensor();
+    if (!type.hasStaticShape())
+      return;
+    for (; auto view = shown.getDefiningOp<ViewOp>();
+         shown = view.getSource()) {
+      if (view.getSymbolic())
+        return;
+      begin += view.getOffset();
+    }
+    int64_t extent = tssa::getExtent(type).constant();
+    root = shown;
+    end = begin + extent;
+  }
+  bool meets(const Part &other) const {
+    return !root || !other.root ||
+           (root == other.root && begin < other.end && other.begin < end);
+  }
+};
+
+/// Calls `visit` for every op that looks at `buffer` or writes it, with what
+/// that op is shown of it.
+void visitUses(Value buffer, function_ref<void(Operation *, Value)> visit) {
+  for (Operation *user : buffer.getUsers())
+    if (auto view = dyn_cast<ViewOp>(user))
+      visitUses(view.getResult(), visit);
+    else
+      visit(user, buffer);
+}
+
+/// Whether `user` leaves what it is shown as it is.
+bool onlyReads(Operation *user, Value shown) {
+  if (auto kernel = dyn_cast<KernelOp>(user))
+    return !llvm::is_contained(kernel.getWrites(), shown);
+  if (auto copy = dyn_cast<CopyOp>(user))
+    return copy.getTarget() != shown;
+  auto call = dyn_cast<CallOp>(user);
+  return call && !call.getMutates();
+}
+
+/// The last op that looks at `source`, if all do it behind `writer`, in its
+/// block.
+Operation *lastReader(Value source, KernelOp writer) {
+  Block *block = writer->getBlock();
+  Operation *last = writer;
   for (Operation *user : usersOf(source)) {
     Operation *here = block->findAncestorOpInBlock(*user);
-    if (user != copy && (!here || here->isBeforeInBlock(writer) ||
-                         !here->isBeforeInBlock(copy)))
-      return false;
+    if (!here || here->isBeforeInBlock(writer))
+      return nullptr;
+    if (last->isBeforeInBlock(here))
+      last = here;
   }
-  for (Operation *user : usersOf(target)) {
+  return last;
+}
+
+/// A kernel writes `source`, which is copied to `target`: it could write
+/// `target`, if nobody looks at what is there until the copy, nor writes there
+/// while somebody looks at `source`.
+bool writeInPlace(CopyOp copy) {
+  Value source = copy.getSource(), target = copy.getTarget();
+  Value root = getRoot(target);
+  if (!isPlanned(source) || source.getType() != target.getType() ||
+      source == root || !(isPlanned(root) || isOutput(target)))
+    return false;
+  KernelOp writer = onlyWriter(copy);
+  Operation *last = writer ? lastReader(source, writer) : nullptr;
+  Part part(target);
+  // What somebody else is handed is not read again.
+  if (!last || (copy->isBeforeInBlock(last) && !isPlanned(root)))
+    return false;
+  Block *block = copy->getBlock();
+  bool isFree = true;
+  visitUses(root, [&](Operation *user, Value shown) {
     Operation *here = block->findAncestorOpInBlock(*user);
-    if (user == copy || !here)
-      continue; // another block: not between the two
-    if (here == writer ||
-        (writer->isBeforeInBlock(here) && here->isBeforeInBlock(copy)))
-      return false;
-  }
-  if (isOutput(target))
-    target.getDefiningOp()->moveBefore(&block->front());
-  source.replaceAllUsesWith(target);
+    if (user == copy || !here || !part.meets(Part(shown)))
+      return; // in another block: not between the two
+    bool isBetween = here == writer || (writer->isBeforeInBlock(here) &&
+                                        !last->isBeforeInBlock(here));
+    bool isBehind = copy->isBeforeInBlock(here);
+    isFree &= !isBetween || (isBehind && onlyReads(user, shown));
+  });
+  if (!isFree)
+    return false;
+  if (Operation *maker = target.getDefiningOp(); isOutput(target))
+    maker->moveBefore(&block->front());
+  else
+    for (Operation *at = writer; (maker = target.getDefiningOp<ViewOp>());
+         at = maker, target = cast<ViewOp>(maker).getSource())
+      if (maker->getBlock() == block && at->isBeforeInBlock(maker))
+        maker->moveBefore(at);
+  source.replaceAllUsesWith(copy.getTarget());
   copy.erase();
   return true;
 }

@@ -126,3 +126,47 @@ func.func @assign(%row: tensor<3xf32>, %column: tensor<4xf32>) -> tensor<4x3xf32
   %2 = tssa.assign %1, %column [#tssa.view<select [1, 1]>] : tensor<4x3xf32>, tensor<4xf32>
   return %2 : tensor<4x3xf32>
 }
+
+// -----
+
+// A kernel writes its result into the part of a larger buffer that is a copy of
+// it, also where something behind the copy reads the result: in the second
+// iteration, in front of which the whole buffer is copied, in the first one that
+// lies between. Where a part that meets it is written while somebody still reads
+// the result, it stays a copy.
+func.func private @k(tensor<3xf32>) -> tensor<3xf32> attributes {pyjit.kernel}
+// CHECK-LABEL: cudagraph.program @parts
+// CHECK: cudagraph.kernel @k({{.*}}) to(%[[FIRST:[0-9]+]])
+// CHECK-NEXT: cudagraph.copy %{{.*}} to %[[B:[0-9]+]] : !cudagraph.buffer<tensor<4x3xf32>>
+// CHECK: cudagraph.copy %[[FIRST]] to
+// CHECK: cudagraph.call "aten::exp"
+// CHECK: cudagraph.call "aten::exp"
+// CHECK-NEXT: %[[P:.*]] = cudagraph.view %[[B]] at 3
+// CHECK-NEXT: cudagraph.kernel @k(%{{.*}}) to(%[[P]])
+// CHECK-NEXT: %[[Q:.*]] = cudagraph.view %[[B]] at 6
+// CHECK-NEXT: cudagraph.kernel @k(%[[P]]) to(%[[Q]])
+// CHECK-NEXT: %{{.*}} = cudagraph.call "aten::exp"(%[[P]])
+// CHECK-NEXT: cudagraph.kernel @k(%{{.*}}) to(%[[M:[0-9]+]])
+// CHECK-NEXT: %{{.*}} = cudagraph.view %[[B]] at 9
+// CHECK-NEXT: cudagraph.copy %[[M]] to
+// CHECK: cudagraph.copy %{{.*}} to
+// CHECK-NEXT: %{{.*}} = cudagraph.call "aten::exp"(%[[M]])
+func.func @parts(%x: tensor<3xf32>, %e: tensor<4x3xf32>, %y: tensor<3xf32>) -> (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>)
+    attributes {pyjit.device = "cuda:0"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %r:3 = scf.for %i = %c0 to %c2 step %c1 iter_args(%a = %e, %s = %x, %t = %x) -> (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>) {
+    %k = func.call @k(%s) : (tensor<3xf32>) -> tensor<3xf32>
+    %1 = tssa.assign %a, %k [#tssa.view<select [0, 1]>] : tensor<4x3xf32>, tensor<3xf32>
+    %l = func.call @k(%k) : (tensor<3xf32>) -> tensor<3xf32>
+    %2 = tssa.assign %1, %l [#tssa.view<select [0, 2]>] : tensor<4x3xf32>, tensor<3xf32>
+    %u = tssa.aten "aten::exp"(%k) : (tensor<3xf32>) -> tensor<3xf32>
+    %m = func.call @k(%u) : (tensor<3xf32>) -> tensor<3xf32>
+    %3 = tssa.assign %2, %m [#tssa.view<select [0, 3]>] : tensor<4x3xf32>, tensor<3xf32>
+    %4 = tssa.assign %3, %y [#tssa.view<select [0, 3]>] : tensor<4x3xf32>, tensor<3xf32>
+    %v = tssa.aten "aten::exp"(%m) : (tensor<3xf32>) -> tensor<3xf32>
+    scf.yield %4, %u, %v : tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>
+  }
+  return %r#0, %r#1, %r#2 : tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>
+}
