@@ -60,17 +60,19 @@ private:
         return function.emitError("has gradients already: tssa-partition or "
                                   "tssa-select-gradients comes before "
                                   "tssa-differentiate comes again");
-    auto within = [&](DenseI64ArrayAttr numbers, unsigned count) {
+    auto areTensors = [&](DenseI64ArrayAttr numbers, TypeRange types) {
       return numbers && llvm::all_of(numbers.asArrayRef(), [&](int64_t n) {
-               return n >= 0 && n < int64_t(count);
+               return n >= 0 && n < int64_t(types.size()) &&
+                      isa<RankedTensorType>(types[n]);
              });
     };
-    if (within(inputs, function.getNumArguments()) &&
-        within(results, function.getNumResults()))
+    if (areTensors(inputs, function.getArgumentTypes()) &&
+        areTensors(results, function.getResultTypes()))
       return success();
-    return function.emitError("'") << attribute::kGradientInputs << "' and '"
-                                   << attribute::kGradientResults
-                                   << "' have to name arguments and results";
+    return function.emitError("'")
+           << attribute::kGradientInputs << "' and '"
+           << attribute::kGradientResults
+           << "' have to name arguments and results that are ranked tensors";
   }
 
   /// A view that no other result comes by has no gradient of its own: autograd

@@ -222,6 +222,8 @@ LogicalResult LaunchEncoder::encodeWhile(scf::WhileOp op) {
 }
 
 LogicalResult LaunchEncoder::encodeFor(scf::ForOp op) {
+  if (op.getUnsignedCmp())
+    return op.emitError("a launch program's loops count signed numbers");
   auto by = numberOf(op, op.getStep());
   auto from = numberOf(op, op.getLowerBound());
   auto to = numberOf(op, op.getUpperBound());
@@ -282,7 +284,9 @@ LogicalResult LaunchEncoder::encodeIf(scf::IfOp op) {
       auto roots = rootsOf.lookup(from);
       if (roots.empty())
         roots.push_back(from);
-      llvm::append_range(rootsOf[to], roots);
+      for (uint32_t root : roots) // branches behind each other share them
+        if (!llvm::is_contained(rootsOf[to], root))
+          rootsOf[to].push_back(root);
     }
     releaseAt(lifetimes.begin(yield));
     return success();

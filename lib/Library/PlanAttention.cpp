@@ -242,6 +242,10 @@ struct PlanAttention
   }
 
   void runOnOperation() override {
+    if (columns % 2) { // blocks of keys are half a panel
+      getOperation().emitError("columns is an even number, not ") << columns;
+      return signalPassFailure();
+    }
     rewrite(operators::aten::_transformer_encoder_layer_fwd,
             expandEncoderLayer);
     rewrite(operators::aten::_native_multi_head_attention, expandSelfAttention);

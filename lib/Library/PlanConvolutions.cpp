@@ -201,9 +201,13 @@ struct PlanConvolutions
 
   void runOnOperation() override {
     SmallVector<tssa::AtenOp> convolutions;
-    getOperation().walk([&](tssa::AtenOp op) {
-      if (op.getOverload() == operators::aten::conv2d)
-        convolutions.push_back(op);
+    llvm::SmallPtrSet<Operation *, 16> others; // not made here
+    getOperation().walk([&](Operation *op) {
+      if (auto call = dyn_cast<tssa::AtenOp>(op);
+          call && call.getOverload() == operators::aten::conv2d)
+        convolutions.push_back(call);
+      else if (isa<linalg::GenericOp>(op))
+        others.insert(op);
     });
     SmallVector<std::pair<Value, RankedTensorType>> results;
     for (tssa::AtenOp op : convolutions)
@@ -218,6 +222,8 @@ struct PlanConvolutions
         handOnLayout(result, recorded);
     // A matmul reads channels that lie together.
     getOperation().walk([&](linalg::GenericOp op) {
+      if (others.contains(op))
+        return;
       Value input = op.getDpsInputs()[0];
       RankedTensorType type = typeOf(input);
       if (type.getRank() != 4 || type == channelsLast(type))

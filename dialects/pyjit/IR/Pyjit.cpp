@@ -74,6 +74,17 @@ bool isSources(Attribute value) {
            return source && source.size() == 2;
          });
 }
+/// Sources of which neither a result nor an input is named twice.
+bool isUpdates(Attribute value) {
+  if (!isSources(value))
+    return false;
+  llvm::SmallDenseSet<int64_t> results, inputs;
+  return llvm::all_of(cast<ArrayAttr>(value).getAsRange<DenseI64ArrayAttr>(),
+                      [&](auto update) {
+                        return results.insert(update[0]).second &&
+                               inputs.insert(update[1]).second;
+                      });
+}
 
 const Rule kRules[] = {
     {attribute::kStage, Module, isString, "a string"},
@@ -106,8 +117,9 @@ const Rule kRules[] = {
     {attribute::kStops, Function, isIntegers, "an array of i64",
      Numbers::Natural},
     {attribute::kSaved, Function, isInteger, "an integer", Numbers::Count},
-    {attribute::kUpdates, Function, isSources,
-     "arrays of a result and an input", Numbers::Result, Numbers::Input},
+    {attribute::kUpdates, Function, isUpdates,
+     "arrays of a result and an input, each named once", Numbers::Result,
+     Numbers::Input},
     {attribute::kParam, Argument, isUnit, "no value"},
     {attribute::kTrained, Argument, isUnit, "no value"},
     {attribute::kCached, Argument, isInteger, "an integer", Numbers::Natural},
@@ -187,6 +199,16 @@ LogicalResult verifyNumbers(Operation *op, const Rule &rule, Attribute value) {
   auto type = given ? dyn_cast<FunctionType>(given.getValue()) : FunctionType();
   if (rule.numbers == Numbers::Any || isa<StringAttr>(value))
     return success();
+  bool isOfResults =
+      rule.numbers == Numbers::Result || rule.numbers == Numbers::Count;
+  Region *body = function && isOfResults && !function.isExternal()
+                     ? &function.getBody()
+                     : nullptr;
+  if (body &&
+      (body->front().empty() || !isa<func::ReturnOp>(body->front().back())))
+    return op->emitError("'") << rule.name
+                              << "' belongs to a function whose first block "
+                                 "ends in func.return";
   for (auto [number, what] : numbersIn(rule, value)) {
     int64_t least = what == Numbers::Place ? -1 : 0;
     int64_t most = what == Numbers::Amount ? INT64_MAX : INT32_MAX;

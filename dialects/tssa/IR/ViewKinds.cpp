@@ -128,6 +128,16 @@ SmallVector<AffineExpr> forwardSelect(Numbers p, const Layout &,
 
 //--- slice: dim, start, length, step ----------------------------------------//
 
+/// Whether the last place of a slice is no 64-bit number.
+bool exceedsNumbers(const Size &start, const Size &length, int64_t step) {
+  int64_t way = 0;
+  if (!length.isConstant())
+    return false;
+  if (llvm::MulOverflow(length.constant() - 1, step, way))
+    return true;
+  return start.isConstant() && llvm::AddOverflow(start.constant(), way, way);
+}
+
 LogicalResult inferSlice(Numbers p, const Layout &source, Layout &result,
                          EmitError error) {
   if (failed(expectCount(p, 4, error)) ||
@@ -136,6 +146,8 @@ LogicalResult inferSlice(Numbers p, const Layout &source, Layout &result,
   const Size &size = source.shape[p[0]];
   Size start = p.isOperand(1) ? Size(0) : p.at(1), length = p.at(2);
   // Inside for every length of at least 0: an empty slice reaches nowhere.
+  if (exceedsNumbers(start, length, p[3]))
+    return error() << "view's slice reaches further than any dimension";
   Size last = start + (length - 1) * p[3];
   if (p.isOperand(2) || p[3] < 1 || !mayBeAtLeast(length, 0) ||
       !mayBeAtLeast(start, 0) || !mayBeAtLeast(size - start, 0) ||

@@ -141,7 +141,10 @@ LogicalResult inferAsStrided(Numbers p, const Layout &source, Layout &result,
   for (size_t i = 0; i < rank; ++i) {
     if (to.strides[i] < 0)
       return error() << "view by strides has a negative stride";
-    last += (to.shape[i] - 1) * to.strides[i];
+    int64_t way = 0;
+    if (llvm::MulOverflow(to.shape[i] - 1, to.strides[i], way) ||
+        llvm::AddOverflow(last, way, last))
+      return error() << "view by strides reaches further than any tensor";
   }
   if (p[0] < 0 || last >= from.count())
     return error() << "view by strides reaches outside " << from.count()

@@ -30,9 +30,14 @@ namespace {
 /// Traces repeat nothing more often; a loop of more iterations is a program's
 /// own, and stays.
 constexpr int64_t kMostIterations = 1 << 16;
+/// Of all loops of a function together: nested ones multiply.
+constexpr int64_t kMostOperations = 1 << 22;
 
-bool unroll(scf::ForOp loop) {
+/// `left`: so many operations may still be made, fewer afterwards.
+bool unroll(scf::ForOp loop, int64_t &left) {
   APInt from, to, by;
+  if (loop.getUnsignedCmp())
+    return false;
   if (!matchPattern(loop.getLowerBound(), m_ConstantInt(&from)) ||
       !matchPattern(loop.getUpperBound(), m_ConstantInt(&to)) ||
       !matchPattern(loop.getStep(), m_ConstantInt(&by)) ||
@@ -40,12 +45,19 @@ bool unroll(scf::ForOp loop) {
     return false;
   constexpr unsigned kWide = 128; // no difference overflows
   APInt distance = to.sext(kWide) - from.sext(kWide);
-  if (distance.sdiv(by.sext(kWide)).sgt(kMostIterations))
+  APInt trips = distance.sdiv(by.sext(kWide));
+  int64_t size = 1;
+  loop.getBody()->walk([&](Operation *) { ++size; });
+  if (trips.sgt(kMostIterations) ||
+      (trips.isStrictlyPositive() && trips.getSExtValue() > left / size))
     return false;
+  if (trips.isStrictlyPositive())
+    left -= trips.getSExtValue() * size;
   OpBuilder builder(loop);
   SmallVector<Value> carried(loop.getInitArgs());
-  for (int64_t i = from.getSExtValue(); i < to.getSExtValue();
-       i += by.getSExtValue()) {
+  for (APInt at = from.sext(kWide); at.slt(to.sext(kWide));
+       at += by.sext(kWide)) {
+    int64_t i = at.getSExtValue();
     IRMapping mapping;
     mapping.map(loop.getRegionIterArgs(), carried);
     Value number = arith::ConstantOp::create(
@@ -183,8 +195,9 @@ struct UnrollLoops : pyjit::tssa::impl::UnrollLoopsPassBase<UnrollLoops> {
     SmallVector<scf::ForOp> loops;
     function.walk([&](scf::ForOp loop) { loops.push_back(loop); });
     unsigned count = 0;
+    int64_t left = kMostOperations;
     for (scf::ForOp loop : loops)
-      count += unroll(loop);
+      count += unroll(loop, left);
     numLoops += count;
     if (!count)
       return;

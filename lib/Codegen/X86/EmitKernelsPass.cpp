@@ -57,6 +57,12 @@ struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
   }
 
   void runOnOperation() override {
+    if (vectorBits < 32 || !llvm::isPowerOf2_32(vectorBits)) {
+      getOperation().emitError("vector-bits is a power of two of at least 32, "
+                               "not ")
+          << vectorBits;
+      return signalPassFailure();
+    }
     auto emitOne = [&](func::FuncOp kernel, ModuleOp into) {
       return emit(kernel, into);
     };

@@ -179,20 +179,26 @@ std::optional<int64_t> LaunchConverter::numberOf(Value value) {
 LogicalResult LaunchConverter::convert(scf::ForOp op) {
   auto from = numberOf(op.getLowerBound()), to = numberOf(op.getUpperBound()),
        by = numberOf(op.getStep());
+  if (op.getUnsignedCmp())
+    return op.emitError("a loop that counts unsigned numbers cannot be "
+                        "launched on a device");
   if (!from || !to || !by || *by < 1)
     return op.emitError("a loop whose number of iterations is not known when "
                         "it is compiled cannot be launched on a device");
   constexpr int64_t kMost = 65536; // launches
   int64_t size = 0;
   op.getBody()->walk([&](Operation *) { ++size; });
-  if (*from < *to && (*to - *from) / *by > kMost / size)
+  int64_t trips = 0;
+  bool isLong = *from < *to && llvm::SubOverflow(*to, *from, trips);
+  trips = *from < *to ? llvm::divideCeil(uint64_t(trips), *by) : 0;
+  if (isLong || trips > kMost / size)
     return op.emitError("a loop of more than ")
            << kMost << " launches cannot be launched on a device";
   SmallVector<Value> carried;
   for (Value init : op.getInitArgs())
     carried.push_back(buffers.lookup(init));
-  for (int64_t i = *from; i < *to; i += *by) {
-    counters[op.getInductionVar()] = i;
+  for (int64_t trip = 0; trip < trips; ++trip) {
+    counters[op.getInductionVar()] = *from + trip * *by;
     for (auto [argument, value] : llvm::zip(op.getRegionIterArgs(), carried))
       buffers.map(argument, value);
     if (failed(convert(*op.getBody())))

@@ -57,16 +57,18 @@ private:
 
 bool Batcher::matchBounds() {
   APInt from, to, step;
-  if (!matchPattern(loop.getLowerBound(), m_ConstantInt(&from)) ||
+  if (loop.getUnsignedCmp() ||
+      !matchPattern(loop.getLowerBound(), m_ConstantInt(&from)) ||
       !matchPattern(loop.getUpperBound(), m_ConstantInt(&to)) ||
       !matchPattern(loop.getStep(), m_ConstantInt(&step)))
     return false;
   first = from.getSExtValue();
   by = step.getSExtValue();
-  int64_t span = to.getSExtValue() - first;
-  if (by < 1 || span < 1 || first < 0)
+  // From 0 on, nothing overflows.
+  if (by < 1 || first < 0 || to.getSExtValue() <= first)
     return false;
-  trips = (span + by - 1) / by;
+  int64_t span = to.getSExtValue() - first;
+  trips = llvm::divideCeil(uint64_t(span), by);
   return true;
 }
 

@@ -79,3 +79,10 @@ func.func @dimension(%x: tensor<7x5xf32>) -> tensor<5xf32> attributes {pyjit.gra
   %0 = tssa.aten "aten::prod.dim_int"(%x, 9 : i64, false, none) : (tensor<7x5xf32>) -> tensor<5xf32>
   return %0 : tensor<5xf32>
 }
+
+// -----
+
+// expected-error @+1 {{have to name arguments and results that are ranked tensors}}
+func.func @number(%x: i32) -> i32 attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  return %x : i32
+}

@@ -109,3 +109,15 @@ func.func @in_place(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = call @k(%x) {pyjit.in_place = array<i64: 2>} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// expected-error @below {{'pyjit.updates' takes arrays of a result and an input, each named once}}
+func.func private @twice(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.updates = [array<i64: 0, 0>, array<i64: 1, 0>]}
+
+// -----
+
+// expected-error @below {{'pyjit.updates' belongs to a function whose first block ends in func.return}}
+func.func @no_return(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.updates = [array<i64: 0, 0>]} {
+  llvm.unreachable
+}

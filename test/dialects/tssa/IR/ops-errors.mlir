@@ -187,3 +187,19 @@ func.func @huge(%x: tensor<4611686018427387904x4xf32>) {
   %0 = tssa.aten "aten::relu"(%x) : (tensor<4611686018427387904x4xf32>) -> tensor<4611686018427387904x4xf32>
   return
 }
+
+// -----
+
+func.func @far_slice(%x: tensor<8xf32>) {
+  // expected-error @+1 {{view's slice reaches further than any dimension}}
+  %0 = tssa.access %x [#tssa.view<slice [0, 0, 3, 9223372036854775807]>] : tensor<8xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @far_strides(%x: tensor<8xf32>) {
+  // expected-error @+1 {{view by strides reaches further than any tensor}}
+  %0 = tssa.access %x [#tssa.view<as_strided [0, 5, 4611686018427387904]>] : tensor<8xf32> -> tensor<5xf32>
+  return
+}

@@ -122,3 +122,52 @@ func.func @endless(%x: tensor<8xf32>) -> tensor<8xf32> {
   }
   return %r : tensor<8xf32>
 }
+
+// One that counts unsigned numbers, and one of two loops whose iterations
+// multiply to too many: the inner one is written out.
+// CHECK-LABEL: func.func @unsigned
+// CHECK: scf.for unsigned
+func.func @unsigned(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %c0 = arith.constant 0 : i8
+  %c50 = arith.constant 50 : i8
+  %c200 = arith.constant -56 : i8
+  %r = scf.for unsigned %i = %c0 to %c200 step %c50 iter_args(%h = %x) -> (tensor<8xf32>) : i8 {
+    %0 = tssa.aten "my::f"(%h) : (tensor<8xf32>) -> tensor<8xf32>
+    scf.yield %0 : tensor<8xf32>
+  }
+  return %r : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @many_nested
+// CHECK-COUNT-1: scf.for
+// CHECK-NOT: scf.for
+// CHECK: return
+func.func @many_nested(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %many = arith.constant 2048 : index
+  %r = scf.for %i = %c0 to %many step %c1 iter_args(%h = %x) -> (tensor<8xf32>) {
+    %0 = scf.for %j = %c0 to %many step %c1 iter_args(%g = %h) -> (tensor<8xf32>) {
+      %1 = tssa.aten "my::f"(%g) : (tensor<8xf32>) -> tensor<8xf32>
+      scf.yield %1 : tensor<8xf32>
+    }
+    scf.yield %0 : tensor<8xf32>
+  }
+  return %r : tensor<8xf32>
+}
+
+// A counter that would pass the last number.
+// CHECK-LABEL: func.func @last
+// CHECK-COUNT-1: my::f
+// CHECK-NOT: my::f
+// CHECK: return
+func.func @last(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %from = arith.constant 9223372036854775806 : index
+  %to = arith.constant 9223372036854775807 : index
+  %c5 = arith.constant 5 : index
+  %r = scf.for %i = %from to %to step %c5 iter_args(%h = %x) -> (tensor<8xf32>) {
+    %0 = tssa.aten "my::f"(%h) : (tensor<8xf32>) -> tensor<8xf32>
+    scf.yield %0 : tensor<8xf32>
+  }
+  return %r : tensor<8xf32>
+}

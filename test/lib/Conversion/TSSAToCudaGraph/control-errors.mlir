@@ -35,3 +35,16 @@ func.func @outside(%x: tensor<4x3xf32>) -> tensor<3xf32> attributes {pyjit.devic
   %r = tssa.access %x [#tssa.view<select [0, ?]>] (%c4) : tensor<4x3xf32> -> tensor<3xf32>
   return %r : tensor<3xf32>
 }
+
+// -----
+
+func.func @unsigned(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.device = "cuda:0"} {
+  %c0 = arith.constant 0 : i8
+  %c50 = arith.constant 50 : i8
+  %c200 = arith.constant -56 : i8
+  // expected-error @+1 {{a loop that counts unsigned numbers cannot be launched}}
+  %r = scf.for unsigned %i = %c0 to %c200 step %c50 iter_args(%t = %x) -> tensor<4xf32> : i8 {
+    scf.yield %t : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}
