@@ -309,8 +309,27 @@ LogicalResult AtenOp::verify() {
               : success();
 }
 
-/// Checks shape and element type of what a path shows. Strides are the
-/// producer's statement of eager's layout, and not checked.
+/// Whether what a path shows lies otherwise than `result` states, which every
+/// reader of the memory believes. A reshape may have copied in eager, and an
+/// empty path states a layout anew.
+static bool liesElsewhere(ArrayAttr path, RankedTensorType shown,
+                          RankedTensorType result) {
+  bool mayCopy = llvm::any_of(path.getAsRange<ViewAttr>(), [](ViewAttr view) {
+    return view.getKind() == ViewKind::view;
+  });
+  if (path.empty() || mayCopy || !hasKnownSizes(shown) || !hasKnownSizes(result))
+    return false;
+  SmallVector<Size> sizes = getSizes(result);
+  if (llvm::any_of(sizes, [](const Size &size) { return size.is(0); }))
+    return false;
+  for (auto [size, is, stated] : llvm::zip(sizes, getSymbolicStrides(shown),
+                                           getSymbolicStrides(result)))
+    if (!size.is(1) && is.isConstant() && stated.isConstant() && is != stated)
+      return true;
+  return false;
+}
+
+/// Checks shape, element type and strides of what a path shows.
 static LogicalResult verifyPath(Operation *op, ArrayAttr path,
                                 RankedTensorType source,
                                 RankedTensorType result, unsigned numIndices) {
@@ -324,6 +343,10 @@ static LogicalResult verifyPath(Operation *op, ArrayAttr path,
   if (shown.getShape() != result.getShape() ||
       shown.getElementType() != result.getElementType())
     return op->emitOpError("path shows ") << shown << ", not " << result;
+  // What is assigned may lie anywhere.
+  if (isa<AccessOp>(op) && liesElsewhere(path, shown, result))
+    return op->emitOpError("shows what lies as ")
+           << shown << " does, not as " << result;
   return success();
 }
 

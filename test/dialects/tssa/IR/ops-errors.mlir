@@ -203,3 +203,11 @@ func.func @far_strides(%x: tensor<8xf32>) {
   %0 = tssa.access %x [#tssa.view<as_strided [0, 5, 4611686018427387904]>] : tensor<8xf32> -> tensor<5xf32>
   return
 }
+
+// -----
+
+func.func @strides(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{shows what lies as 'tensor<3x2xf32, #tssa.strides<[1, 3]>>' does, not as 'tensor<3x2xf32>'}}
+  %0 = tssa.access %x [#tssa.view<permute [1, 0]>] : tensor<2x3xf32> -> tensor<3x2xf32>
+  return
+}

@@ -9,8 +9,8 @@ func.func @own_rows(%x: tensor<4x3xf32>, %y: tensor<3x4xf32>, %n: index) -> (ten
   %c2 = arith.constant 2 : index
   %r:2 = scf.for %i = %c0 to %n step %c2 iter_args(%t = %x, %u = %y) -> (tensor<4x3xf32>, tensor<3x4xf32>) {
     %0 = tssa.access %t [#tssa.view<select [0, ?]>] (%i) : tensor<4x3xf32> -> tensor<3xf32>
-    %1 = tssa.access %u [#tssa.view<select [1, ?]>] (%i) : tensor<3x4xf32> -> tensor<3xf32>
-    %2 = tssa.aten "aten::add.Tensor"(%0, %1, 1 : i64) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %1 = tssa.access %u [#tssa.view<select [1, ?]>] (%i) : tensor<3x4xf32> -> tensor<3xf32, #tssa.strides<[4]>>
+    %2 = tssa.aten "aten::add.Tensor"(%0, %1, 1 : i64) : (tensor<3xf32>, tensor<3xf32, #tssa.strides<[4]>>) -> tensor<3xf32>
     %3 = tssa.assign %t, %2 [#tssa.view<select [0, ?]>] (%i) : tensor<4x3xf32>, tensor<3xf32>
     %4 = tssa.assign %u, %0 [#tssa.view<select [1, ?]>] (%i) : tensor<3x4xf32>, tensor<3xf32>
     scf.yield %3, %4 : tensor<4x3xf32>, tensor<3x4xf32>
