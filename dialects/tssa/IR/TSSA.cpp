@@ -317,13 +317,14 @@ static bool liesElsewhere(ArrayAttr path, RankedTensorType shown,
   bool mayCopy = llvm::any_of(path.getAsRange<ViewAttr>(), [](ViewAttr view) {
     return view.getKind() == ViewKind::view;
   });
-  if (path.empty() || mayCopy || !hasKnownSizes(shown) || !hasKnownSizes(result))
+  if (path.empty() || mayCopy || !hasKnownSizes(shown) ||
+      !hasKnownSizes(result))
     return false;
   SmallVector<Size> sizes = getSizes(result);
   if (llvm::any_of(sizes, [](const Size &size) { return size.is(0); }))
     return false;
-  for (auto [size, is, stated] : llvm::zip(sizes, getSymbolicStrides(shown),
-                                           getSymbolicStrides(result)))
+  for (auto [size, is, stated] :
+       llvm::zip(sizes, getSymbolicStrides(shown), getSymbolicStrides(result)))
     if (!size.is(1) && is.isConstant() && stated.isConstant() && is != stated)
       return true;
   return false;
