@@ -27,7 +27,7 @@ using namespace pyjit::library;
 
 namespace {
 
-/// `op` if it adds two tensors of its result's type.
+/// The call that makes `value`, if it adds two tensors of its type.
 tssa::AtenOp matchAdd(Value value) {
   tssa::AtenOp add = tssa::matchCall(value, operators::aten::add_Tensor);
   if (!add || add->hasAttr(attribute::kVendorCall) ||
@@ -220,12 +220,10 @@ struct SumMatmuls : pyjit::library::impl::SumMatmulsPassBase<SumMatmuls> {
       return a.first->isBeforeInBlock(b.first);
     });
     SmallVector<Value> matrices;
-    SmallVector<Factor> factors;
     SmallVector<Location> locations;
     llvm::SmallPtrSet<void *, 16> taken;
     for (auto [op, matrix] : found) {
       matrices.push_back(matrix);
-      factors.push_back(Factor(matrix));
       locations.push_back(op->getLoc());
       taken.insert(op->getResult(0).getAsOpaquePointer());
     }
@@ -240,7 +238,7 @@ struct SumMatmuls : pyjit::library::impl::SumMatmulsPassBase<SumMatmuls> {
     OpBuilder builder(sum.root);
     CallBuilder calls(builder, FusedLoc::get(&getContext(), locations));
     auto type = typeOf(sum.root.getResult(0));
-    Value whole = join(calls, factors, 0);
+    Value whole = calls.concatenate(matrices, 0);
     Value total = calls.call(
         operators::aten::sum_dim_IntList,
         {whole, calls.integers({0}), calls.boolean(false), calls.none()}, type);

@@ -11,18 +11,19 @@ using namespace pyjit::cudagraph;
 
 namespace {
 
-/// The ops that look at `buffer` or write it, through views or not.
-void collectUsers(Value buffer, SmallVectorImpl<Operation *> &users) {
+/// Calls `visit` for every op that looks at `buffer` or writes it, with what
+/// that op is shown of it.
+void visitUses(Value buffer, function_ref<void(Operation *, Value)> visit) {
   for (Operation *user : buffer.getUsers())
     if (auto view = dyn_cast<ViewOp>(user))
-      collectUsers(view.getResult(), users);
+      visitUses(view.getResult(), visit);
     else
-      users.push_back(user);
+      visit(user, buffer);
 }
 
 SmallVector<Operation *> usersOf(Value buffer) {
   SmallVector<Operation *> users;
-  collectUsers(buffer, users);
+  visitUses(buffer, [&](Operation *user, Value) { users.push_back(user); });
   return users;
 }
 
@@ -84,16 +85,6 @@ struct Part {
            (root == other.root && begin < other.end && other.begin < end);
   }
 };
-
-/// Calls `visit` for every op that looks at `buffer` or writes it, with what
-/// that op is shown of it.
-void visitUses(Value buffer, function_ref<void(Operation *, Value)> visit) {
-  for (Operation *user : buffer.getUsers())
-    if (auto view = dyn_cast<ViewOp>(user))
-      visitUses(view.getResult(), visit);
-    else
-      visit(user, buffer);
-}
 
 /// Whether `user` leaves what it is shown as it is.
 bool onlyReads(Operation *user, Value shown) {
