@@ -375,6 +375,12 @@ Node *GraphBuilder::generic(linalg::GenericOp op, unsigned result,
   node.init = value(op.getDpsInitOperand(result)->get(), initAt);
   if (!node.init)
     return nullptr;
+  // The same reduction of the same values, with its rows' dims kept or not.
+  for (auto &other : graph.nodes)
+    if (other->kind == Node::Kind::Reduce &&
+        other->combiner->getName() == combiner->getName() &&
+        other->inputs[0] == input && other->init == node.init)
+      return known[k] = other.get();
   return known[k] = add(std::move(node));
 }
 

@@ -25,7 +25,10 @@ KernelBody::KernelBody(func::FuncOp kernel, unsigned batch)
           kernel.getNumResults() / batch)) {
   std::string reason;
   graph = KernelGraph::build(inputs, roots, reason);
-  if (!graph) {
+  std::string ignored;
+  if (!graph && batch == 1)
+    attention = Attention::find(inputs, roots, ignored);
+  if (!isKernel()) {
     kernel.emitError("kernel '")
         << kernel.getName() << "' cannot be scheduled: " << reason;
     return;
@@ -37,7 +40,7 @@ KernelBody::KernelBody(func::FuncOp kernel, unsigned batch)
     uint64_t result = pair[0], operand = pair[1];
     if (batch > 1 && result >= roots.size())
       continue; // another part's
-    if (result < roots.size() && operand < inputs.size() &&
+    if (graph && result < roots.size() && operand < inputs.size() &&
         roots[result].getType() == inputs[operand].getType() &&
         mayOverlap(*graph, inputs[operand], operand, result, reason)) {
       graph->stores[result].overlaps.push_back(operand);
@@ -48,6 +51,7 @@ KernelBody::KernelBody(func::FuncOp kernel, unsigned batch)
         << "' may not lie where operand " << operand << " does"
         << (reason.empty() ? "" : ": ") << reason;
     graph.reset();
+    attention.reset();
     return;
   }
 }

@@ -202,6 +202,9 @@ static void buildFuse(OpPassManager &manager, const CompileOptions &options,
     // A GPU computes two of GELU while it reads one from memory.
     fuse.maxRecomputeCost = 48;
     fuse.updatesApart = true; // see inPlace.reductions
+    // The blocks that share a head's keys meet in clusters.
+    fuse.attention =
+        placement == Placement::Device && machineOf(options).dependentLaunch;
   }
   fusion::buildFusionPipeline(manager, fuse);
   if (placement != Placement::Host) {

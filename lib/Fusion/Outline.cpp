@@ -188,6 +188,7 @@ struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
     options.maxGroupSize = maxGroupSize;
     options.maxRecomputeCost = maxRecomputeCost;
     options.updatesApart = updatesApart;
+    options.attention = attention;
     Plan plan = makePlan(block, options);
     if (failed(verify(plan)))
       return failure();

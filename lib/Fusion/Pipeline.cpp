@@ -27,6 +27,7 @@ void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
   if (options.maxRecomputeCost)
     outline.maxRecomputeCost = options.maxRecomputeCost;
   outline.updatesApart = options.updatesApart;
+  outline.attention = options.attention;
   pm.addPass(createFusionOutline(outline));
 }
 

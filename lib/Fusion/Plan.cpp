@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "pyjit/Codegen/Attention.h"
 #include "pyjit/Codegen/Schedule.h"
 
 using namespace mlir;
@@ -46,7 +47,9 @@ LogicalResult verify(const Plan &plan) {
   DenseMap<Operation *, unsigned> groupOf;
   for (auto [number, group] : llvm::enumerate(plan.groups)) {
     std::string reason;
-    if (!KernelGraph::build(group.inputs, group.results, reason))
+    std::string ignored;
+    if (!KernelGraph::build(group.inputs, group.results, reason) &&
+        !codegen::Attention::find(group.inputs, group.results, ignored))
       return group.ops.front()->emitError("fusion plan: group ")
              << number << " is no kernel: " << reason;
     for (Operation *op : group.ops) {
@@ -88,6 +91,8 @@ void Plan::print(raw_ostream &os) const {
       os << ", domain";
       for (const codegen::Dim &dim : graph->dims)
         dim.print(os << ' ');
+    } else {
+      os << ", attention";
     }
   }
 }

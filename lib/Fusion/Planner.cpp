@@ -16,6 +16,7 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "pyjit/Codegen/Attention.h"
 #include "pyjit/Codegen/RowsProduct.h"
 #include "pyjit/Codegen/Schedule.h"
 
@@ -402,6 +403,9 @@ Planner::Candidate Planner::join(Candidate a, const Candidate &b) {
 void Planner::take(Candidate *mine, Candidate *other, Candidate merged) {
   for (Operation *moved : other->owned)
     groupOf[moved] = mine;
+  for (auto &[op, readers] : computedAgain)
+    if (readers.remove(other))
+      readers.insert(mine);
   *mine = std::move(merged);
   other->owned.clear();
 }
@@ -493,11 +497,62 @@ void Planner::joinSiblings() {
   }
 }
 
+/// Who stores `value` and nothing else, if `reader` alone reads it.
+Planner::Candidate *Planner::onlyProducer(Value value, Candidate *reader) {
+  Operation *op = value.getDefiningOp();
+  Candidate *owner = op ? groupOf.lookup(op) : nullptr;
+  if (!owner || owner == reader || owner->owned.empty())
+    return nullptr;
+  Group group = boundary(*owner);
+  if (group.results.size() != 1 || group.results.front() != value)
+    return nullptr;
+  return isLiveOut(value, join(*reader, *owner)) ? nullptr : owner;
+}
+
+/// What is summed last is found by what it reads: a softmax's result, for which
+/// in turn a sum of products was computed.
+void Planner::joinAttention() {
+  auto softmaxed = [&](Candidate *last, Value weights) {
+    Candidate *softmax = onlyProducer(weights, last);
+    if (!softmax)
+      return false;
+    Group between = boundary(*softmax);
+    for (Value logits : between.inputs) {
+      Candidate *first = onlyProducer(logits, softmax);
+      if (!first ||
+          epoch.lookup(first->owned.front()) !=
+              epoch.lookup(last->owned.front()))
+        continue;
+      Candidate merged = join(join(*last, *softmax), *first);
+      Group group = boundary(merged);
+      std::string ignored;
+      if (leavesAndReturns(merged) ||
+          !codegen::Attention::find(group.inputs, group.results, ignored))
+        continue;
+      take(last, softmax, join(*last, *softmax));
+      take(last, first, std::move(merged));
+      return true;
+    }
+    return false;
+  };
+  for (auto &candidate : candidates) {
+    if (candidate->owned.empty() || !candidate->isNeeded)
+      continue;
+    Group group = boundary(*candidate);
+    if (group.results.size() == 1)
+      for (Value input : group.inputs)
+        if (softmaxed(candidate.get(), input))
+          break;
+  }
+}
+
 Plan Planner::run() {
   readBlock();
   joinProducers();
   recompute();
   joinSiblings();
+  if (options.attention)
+    joinAttention();
   Plan plan;
   plan.block = &block;
   for (auto &candidate : candidates) {

@@ -59,6 +59,9 @@ private:
   /// Reductions of one operand share the walk over it.
   void joinSiblings();
   bool shareWalk(const Group &a, const Group &b) const;
+  /// Softmaxes between two sums of products, with these.
+  void joinAttention();
+  Candidate *onlyProducer(Value value, Candidate *reader);
 
   /// The group with the kernel's boundary; ops in block order.
   Group boundary(const Candidate &candidate);

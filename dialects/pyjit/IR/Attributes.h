@@ -187,6 +187,8 @@ inline constexpr Name kIndirect = "pyjit.indirect";
 /// Unit: the code begins by waiting for the end of the kernel in front, which
 /// it may be launched before.
 inline constexpr Name kWaits = "pyjit.waits";
+/// Blocks that meet and see each other's shared memory (an integer).
+inline constexpr Name kCluster = "pyjit.cluster";
 /// Unit: sizes are read on the device. A symbol's parameter points to its
 /// value, and a launch may have more blocks than the sizes ask for.
 inline constexpr Name kDeviceSizes = "pyjit.device_sizes";

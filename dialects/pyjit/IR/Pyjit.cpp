@@ -162,6 +162,7 @@ const Rule kRules[] = {
      "an array of i1"},
     {attribute::kDeviceSizes, Function, isUnit, "no value"},
     {attribute::kWaits, Function, isUnit, "no value"},
+    {attribute::kCluster, Function, isInteger, "an integer"},
     {attribute::kSchedule, Function,
      [](Attribute value) { return isa<DictionaryAttr>(value); },
      "a dictionary"},

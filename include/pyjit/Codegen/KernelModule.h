@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "pyjit/Codegen/Attention.h"
 #include "pyjit/Codegen/KernelGraph.h"
 
 namespace pyjit::codegen {
@@ -22,8 +23,12 @@ struct KernelBody {
   explicit KernelBody(mlir::func::FuncOp kernel, unsigned batch = 1);
 
   llvm::SmallVector<mlir::Value> inputs, roots;
-  /// Null if the kernel cannot be scheduled, which has been reported.
+  /// One of these, or none if the kernel cannot be scheduled, which has been
+  /// reported.
   std::unique_ptr<KernelGraph> graph;
+  std::optional<Attention> attention;
+
+  bool isKernel() const { return graph || attention; }
 };
 
 /// A remark with what the kernel computes, and how.

@@ -19,6 +19,7 @@ struct FusionOptions {
   /// Of `fusion-outline`; 0: as it has it.
   unsigned maxRecomputeCost = 0;
   bool updatesApart = false;
+  bool attention = false;
 };
 
 /// Functional tensor programs to kernels and vendor calls: what `pyjit-fuse`

@@ -68,7 +68,9 @@ def FusionOutline : Pass<"fusion-outline", "mlir::ModuleOp"> {
            "What several kernels compute again instead of reading it may cost, "
            "in additions for an element">,
     Option<"updatesApart", "updates-apart", "bool", "false",
-           "No kernel that reduces stores an input's new contents">
+           "No kernel that reduces stores an input's new contents">,
+    Option<"attention", "attention", "bool", "false",
+           "Few queries' softmax between two sums of products is one kernel">
   ];
   let statistics = [
     Statistic<"numKernels", "kernels", "Kernels made">,

@@ -48,6 +48,9 @@ struct PlanOptions {
   /// Whether no kernel that reduces stores an input's new contents: where such
   /// kernels do not write in place, the contents would have to be copied.
   bool updatesApart = false;
+  /// Whether few queries' softmax between two sums of products is one kernel
+  /// (pyjit/Codegen/Attention.h).
+  bool attention = false;
 };
 
 /// Whether `op` only shows its operand in another way: no kernel of its own as

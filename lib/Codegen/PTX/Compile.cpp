@@ -117,39 +117,54 @@ static void widenAbsolutes(Module &module) {
   }
 }
 
-/// A kernel's blocks on a multiprocessor, as its schedule wants them; 0: any.
-static unsigned blocksOf(mlir::ModuleOp module, const KernelCode &kernel) {
-  auto schedule =
-      module.lookupSymbol(kernel.function)
-          ->getAttrOfType<mlir::DictionaryAttr>(attribute::kSchedule);
-  auto blocks = schedule ? schedule.getAs<mlir::IntegerAttr>("blocks")
-                         : mlir::IntegerAttr();
-  return blocks ? blocks.getInt() : 0;
+/// What a declaration says of its kernel's blocks.
+struct Blocks {
+  /// On a multiprocessor, as the schedule wants them; 0: any.
+  unsigned least = 0;
+  /// Of a cluster.
+  unsigned cluster = 1;
+};
+
+static Blocks blocksOf(mlir::Operation *declaration) {
+  Blocks blocks;
+  if (auto schedule = declaration->getAttrOfType<mlir::DictionaryAttr>(
+          attribute::kSchedule))
+    if (auto least = schedule.getAs<mlir::IntegerAttr>("blocks"))
+      blocks.least = least.getInt();
+  if (auto cluster =
+          declaration->getAttrOfType<mlir::IntegerAttr>(attribute::kCluster))
+    blocks.cluster = cluster.getInt();
+  return blocks;
 }
 
 /// What the assembler is told of an entry.
 static void markEntry(Function &function, const KernelCode &kernel,
-                      unsigned blocks) {
+                      const Blocks &blocks) {
   function.setCallingConv(CallingConv::PTX_Kernel);
   std::string threads;
   for (uint32_t n : kernel.block)
     threads += (threads.empty() ? "" : ",") + std::to_string(n);
   function.addFnAttr("nvvm.reqntid", threads);
   function.addFnAttr(Attribute::NoUnwind);
-  if (blocks)
-    function.addFnAttr("nvvm.minctasm", std::to_string(blocks));
+  if (blocks.least)
+    function.addFnAttr("nvvm.minctasm", std::to_string(blocks.least));
+  if (blocks.cluster > 1)
+    function.addFnAttr("nvvm.cluster_dim",
+                       std::to_string(blocks.cluster) + ",1,1");
 }
 
 Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
   Code code;
   for (auto function : module.getOps<mlir::func::FuncOp>())
     if (function->hasAttr(attribute::kSymbol)) {
-      if (function->hasAttr(attribute::kWaits) &&
+      bool waits = function->hasAttr(attribute::kWaits);
+      if ((waits || function->hasAttr(attribute::kCluster)) &&
           !hasDependentLaunch(target.chip))
-        return createStringError("kernel '" + function.getName() +
-                                 "' waits for the kernel in front of it, which "
-                                 "takes sm_90: emit it for " +
-                                 target.chip);
+        return createStringError(
+            "kernel '" + function.getName() +
+            (waits ? "' waits for the kernel in front of it, which "
+                   : "' is launched in clusters of blocks, which ") +
+            "takes sm_90: emit it for " + target.chip);
       code.kernels.push_back(launchOf(function));
     }
   mlir::ModuleOp kernels;
@@ -158,15 +173,15 @@ Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
       kernels = nested;
   if (!kernels)
     return code;
-  SmallVector<unsigned> blocks;
+  SmallVector<Blocks> blocks;
   for (const KernelCode &kernel : code.kernels)
-    blocks.push_back(blocksOf(module, kernel));
+    blocks.push_back(blocksOf(module.lookupSymbol(kernel.function)));
   auto prepare = [&](Module &part, TargetMachine &machine) -> Error {
     if (Error error = linkDeviceMath(part))
       return error;
-    for (auto [kernel, count] : zip(code.kernels, blocks))
+    for (const auto &[kernel, wanted] : zip(code.kernels, blocks))
       if (Function *function = part.getFunction(kernel.name))
-        markEntry(*function, kernel, count);
+        markEntry(*function, kernel, wanted);
     codegen::cleanUp(part, machine, /*scalarize=*/true);
     widenAbsolutes(part);
     return Error::success();

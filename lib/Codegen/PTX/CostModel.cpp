@@ -7,13 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "Emitter.h"
-#include "OnlineSum.h"
+#include "pyjit/Codegen/OnlineSum.h"
 #include "pyjit/Codegen/PTX/Schedule.h"
 #include "pyjit/Codegen/RowsProduct.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace pyjit::codegen;
+using pyjit::analysis::Size;
 
 namespace pyjit::ptx {
 
@@ -333,6 +334,44 @@ static Schedule chooseProduct(const Domain &domain, const RowsProduct &product,
   else
     schedule.blocks =
         4 - (schedule.group > 1) - (product.rowCount > ProductTile::rows);
+  return schedule;
+}
+
+Schedule chooseSchedule(const Attention &attention, const Machine &machine) {
+  Schedule schedule;
+  schedule.family = Family::Attention;
+  unsigned bytes =
+      std::max(bytesOf(attention.key->type), bytesOf(attention.value->type));
+  auto divides = [&](unsigned lanes) {
+    return attention.features() % lanes == 0 &&
+           attention.columns() % lanes == 0;
+  };
+  schedule.lanes = 16 / bytes;
+  while (schedule.lanes > 1 && !divides(schedule.lanes))
+    schedule.lanes /= 2;
+  // Wide ones are several accesses.
+  while (threadsPerKey(schedule, attention) > 32 && schedule.lanes < 16 &&
+         divides(2 * schedule.lanes))
+    schedule.lanes *= 2;
+  // A thread holds a vector of sums in f32 for each query.
+  schedule.vectors = attention.queryCount * schedule.lanes <= 16 ? 4 : 2;
+  schedule.blocks = 1;
+  // What is read of a key is small: as many blocks as there are
+  // multiprocessors, while each of their threads has a key.
+  auto workers = [&] {
+    return int64_t(schedule.group) * schedule.threads /
+           threadsPerKey(schedule, attention);
+  };
+  Size keys = attention.keyCount();
+  int64_t outer = attention.outerCount().estimate();
+  if (machine.dependentLaunch)
+    while (schedule.group < 8 &&
+           outer * schedule.group * 2 <= machine.multiprocessors &&
+           (!keys.isConstant() || workers() < keys.constant()))
+      schedule.group *= 2;
+  while (schedule.threads > 32 &&
+         attentionBytes(schedule, attention) > 48 << 10)
+    schedule.threads /= 2;
   return schedule;
 }
 

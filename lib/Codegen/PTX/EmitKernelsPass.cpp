@@ -87,11 +87,20 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
              << kernel.getName() << "' are not those of " << batch
              << " equal parts (pyjit.batch)";
     codegen::KernelBody body(kernel, batch);
-    if (!body.graph)
+    if (!body.isKernel())
       return failure();
-    Domain domain = arrange(std::move(body.graph));
+    Domain domain, values;
+    if (body.attention) {
+      domain =
+          describe(body.attention->scores, body.attention->ofScores.lane);
+      values =
+          describe(body.attention->values, body.attention->ofValues.lane);
+      domain.empty |= values.empty;
+    } else {
+      domain = arrange(std::move(body.graph));
+    }
     Schedule schedule;
-    if (failed(findSchedule(kernel, domain, batch, schedule)))
+    if (failed(findSchedule(kernel, domain, body.attention, batch, schedule)))
       return failure();
     if (printSchedules)
       codegen::remarkSchedule(kernel, *domain.graph,
@@ -99,7 +108,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
 
     KernelFrame frame{{}, domain, schedule, body.inputs, unsigned(batch),
                       {}, false,  {},       {},          {},
-                      {}, 0,      {}};
+                      {}, 0,      1,        {}};
     frame.waits = dependentLaunch;
     if (failed(readPointers(kernel, frame, body)))
       return failure();
@@ -112,7 +121,12 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
           func::FuncOp::create(b, kernel.getLoc(), readableName(kernel),
                                b.getFunctionType(pointers, {}));
       frame.function->setAttr(attribute::kEntry, b.getUnitAttr());
-      emitBody(frame);
+      if (body.attention)
+        emitAttention(frame, values, *body.attention);
+      else
+        emitBody(frame);
+      if (isHalf(domain) && (!body.attention || isHalf(values)))
+        allowApproximations(frame.function);
       selectAddresses(frame.function);
       if (frame.waits)
         waitForKernelInFront(kernel, frame, b);
@@ -126,6 +140,9 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     kernel->setAttr(
         attribute::kBlock,
         b.getDenseI32ArrayAttr({static_cast<int32_t>(schedule.threads), 1, 1}));
+    if (frame.cluster > 1)
+      kernel->setAttr(attribute::kCluster,
+                      b.getI32IntegerAttr(frame.cluster));
     kernel->setAttr(attribute::kShared, b.getI32IntegerAttr(0));
     kernel->setAttr(attribute::kAlign,
                     b.getDenseI32ArrayAttr(reliedOnByAll(frame)));
@@ -140,6 +157,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   /// The one that the kernel states, or one for a machine of today, of which
   /// each part of a batch has its share.
   LogicalResult findSchedule(func::FuncOp kernel, const Domain &domain,
+                             const std::optional<codegen::Attention> &attention,
                              unsigned batch, Schedule &schedule) {
     std::string reason;
     if (auto given =
@@ -150,11 +168,13 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
                << kernel.getName() << "': " << reason;
       schedule = *parsed;
     } else {
-      schedule = chooseSchedule(
-          domain, Machine{std::max(1u, multiprocessors / batch),
-                          threadsPerMultiprocessor, dependentLaunch});
+      Machine machine{std::max(1u, multiprocessors / batch),
+                      threadsPerMultiprocessor, dependentLaunch};
+      schedule = attention ? chooseSchedule(*attention, machine)
+                           : chooseSchedule(domain, machine);
     }
-    if (!verifySchedule(schedule, domain, reason))
+    if (attention ? !verifySchedule(schedule, *attention, reason)
+                  : !verifySchedule(schedule, domain, reason))
       return kernel.emitError("the schedule of '")
              << kernel.getName() << "' does not fit: " << reason;
     return success();
@@ -219,19 +239,23 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     case Family::Product:
       emitProducts(frame);
       break;
+    case Family::Attention:
+      llvm_unreachable("of two graphs");
     }
-    if (isHalf(frame.domain))
-      frame.function.walk([](Operation *op) {
-        auto allow = [](auto known) {
-          known.setFastmath(known.getFastmath() | arith::FastMathFlags::afn);
-        };
-        llvm::TypeSwitch<Operation *>(op)
-            .Case<math::ExpOp, math::TanhOp, math::ErfOp>(allow)
-            .Case([&](arith::DivFOp division) {
-              if (isTranscendental(division.getRhs()))
-                allow(division);
-            });
-      });
+  }
+
+  static void allowApproximations(func::FuncOp function) {
+    function.walk([](Operation *op) {
+      auto allow = [](auto known) {
+        known.setFastmath(known.getFastmath() | arith::FastMathFlags::afn);
+      };
+      llvm::TypeSwitch<Operation *>(op)
+          .Case<math::ExpOp, math::TanhOp, math::ErfOp>(allow)
+          .Case([&](arith::DivFOp division) {
+            if (isTranscendental(division.getRhs()))
+              allow(division);
+          });
+    });
   }
 
   /// The kernel behind this one may be launched as soon as all blocks of this

@@ -16,9 +16,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Emitter.h"
-#include "OnlineSum.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "pyjit/Codegen/OnlineSum.h"
 
 using namespace mlir;
 using namespace pyjit::codegen;

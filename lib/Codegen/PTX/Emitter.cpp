@@ -38,6 +38,18 @@ Emitter::Emitter(KernelFrame &frame)
   b.setInsertionPointToStart(entry);
   func::ReturnOp::create(b);
   b.setInsertionPoint(entry->getTerminator());
+  readDomain();
+  findBuffers(entry);
+}
+
+Emitter::Emitter(const Emitter &first, const Domain &domain)
+    : frame(first.frame), domain(domain), schedule(first.schedule),
+      graph(*domain.graph), b(first.b), buffers(first.buffers),
+      numPointers(first.numPointers), vectorDim(domain.vectorDim) {
+  readDomain();
+}
+
+void Emitter::readDomain() {
   indexType = fits32(domain) ? b.getI32Type() : b.getI64Type();
   unsigned count = graph.dims.size();
   reduced.resize(count);
@@ -49,7 +61,6 @@ Emitter::Emitter(KernelFrame &frame)
   scopes.emplace_back();
   scopes.back().bound.resize(count);
   ivs.resize(schedule.vectors, SmallVector<Value>(count));
-  findBuffers(entry);
 }
 
 void Emitter::findBuffers(Block *entry) {

@@ -43,6 +43,8 @@ struct KernelFrame {
   /// Blocks of a launch, of `threads` threads each.
   mlir::AffineExpr blocks;
   int64_t sharedBytes = 0;
+  /// Blocks that meet, and see each other's shared memory.
+  unsigned cluster = 1;
   /// Which of the function's symbols follow the buffers, each by value, or by
   /// the address of its value.
   llvm::SmallVector<int64_t> symbols;
@@ -62,6 +64,8 @@ struct KernelFrame {
 class Emitter {
 public:
   explicit Emitter(KernelFrame &frame);
+  /// Goes on where `first` stands, with a domain of its own.
+  Emitter(const Emitter &first, const Domain &domain);
   virtual ~Emitter() = default;
 
 protected:
@@ -177,7 +181,8 @@ protected:
   void bind(unsigned u, Value number, llvm::ArrayRef<unsigned> dims);
   llvm::SmallBitVector dimsOf(AffineExpr expr);
   /// The u under which something that depends on `dims` is known.
-  unsigned canonical(const llvm::SmallBitVector &dims, unsigned u) {
+  virtual unsigned canonical(const llvm::SmallBitVector &dims,
+                             unsigned u) const {
     return dims.anyCommon(varying) ? u : 0;
   }
 
@@ -226,6 +231,9 @@ protected:
                 llvm::function_ref<Value(unsigned)> guard,
                 unsigned atOnce = ~0u >> 1);
 
+  /// What follows from the domain alone.
+  void readDomain();
+
   KernelFrame &frame;
   const Domain &domain;
   const Schedule &schedule;
@@ -260,6 +268,10 @@ void emitRows(KernelFrame &frame);
 void emitColumns(KernelFrame &frame);
 void emitTiles(KernelFrame &frame);
 void emitProducts(KernelFrame &frame);
+/// `frame.domain` is that of the scores; `values`: the one of the values, whose
+/// graphs are `attention`'s.
+void emitAttention(KernelFrame &frame, const Domain &values,
+                   const codegen::Attention &attention);
 
 /// Where a choice between two buffers is the same for all lanes, one load of
 /// the address that is chosen takes the place of two.

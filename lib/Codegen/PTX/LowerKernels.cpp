@@ -106,6 +106,21 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
     op.erase();
   }
 
+  /// Each block has shared memory of its own.
+  static void simulateShared(ModuleOp kernels) {
+    SmallVector<LLVM::AddressOfOp> addresses;
+    kernels.walk([&](LLVM::AddressOfOp op) { addresses.push_back(op); });
+    for (LLVM::AddressOfOp op : addresses) {
+      OpBuilder b(op->getBlock(), std::next(op->getIterator()));
+      Type pointer = op.getType();
+      auto call = func::CallOp::create(
+          b, op.getLoc(),
+          declare(kernels, "pyjit_sim_shared", {pointer}, {pointer}),
+          op.getResult());
+      op.getResult().replaceAllUsesExcept(call.getResult(0), call);
+    }
+  }
+
   /// What only a GPU has becomes calls of functions that the simulator defines.
   void simulated(ModuleOp kernels) {
     OpBuilder b(kernels.getBodyRegion());
@@ -122,6 +137,10 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
               .Case("llvm.nvvm.read.ptx.sreg.ctaid.x", "pyjit_sim_block")
               .Case("llvm.nvvm.barrier.cta.sync.aligned.all",
                     "pyjit_sim_barrier")
+              .Case("llvm.nvvm.barrier.cluster.arrive.aligned",
+                    "pyjit_sim_arrive")
+              .Case("llvm.nvvm.barrier.cluster.wait.aligned", "pyjit_sim_wait")
+              .Case("llvm.nvvm.mapa.shared.cluster", "pyjit_sim_shared_of")
               .Case("llvm.nvvm.shfl.sync.bfly.i32", "pyjit_sim_exchange")
               .Cases({"llvm.nvvm.ex2.approx", "llvm.nvvm.ex2.approx.ftz"},
                      "pyjit_sim_power2")
@@ -137,6 +156,7 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
       op->replaceAllUsesWith(call.getResults());
       op.erase();
     }
+    simulateShared(kernels);
     SmallVector<func::FuncOp> functions(kernels.getOps<func::FuncOp>());
     for (func::FuncOp function : functions) {
       if (function.isExternal() || !function->hasAttr(attribute::kEntry))

@@ -15,7 +15,7 @@ using namespace pyjit::codegen;
 namespace pyjit::ptx {
 
 static constexpr StringLiteral familyNames[] = {"flat", "row", "column", "tile",
-                                                "product"};
+                                                "product", "attention"};
 
 DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
   Builder b(context);
@@ -50,7 +50,7 @@ std::optional<Schedule> Schedule::fromAttr(DictionaryAttr attr,
       auto it = text ? llvm::find(familyNames, text.getValue())
                      : std::end(familyNames);
       if (it == std::end(familyNames)) {
-        reason = "a family is flat, row, column, tile or product";
+        reason = "a family is flat, row, column, tile, product or attention";
         return std::nullopt;
       }
       schedule.family = static_cast<Family>(it - std::begin(familyNames));
@@ -99,18 +99,24 @@ void Schedule::print(raw_ostream &os) const {
        << (resident ? ", in registers" : ", row walked again");
   if (family == Family::Product)
     os << ", " << ProductTile::columns * group << " columns of a block";
+  if (family == Family::Attention)
+    os << ", " << group << " blocks of a cluster";
   if (blocks != 0)
     os << ", " << blocks << " blocks per multiprocessor";
   os << '\n';
 }
 
 Domain arrange(std::unique_ptr<KernelGraph> graph) {
-  Domain domain;
   // The order of dims is a question of strides, the same for every target.
   codegen::ScheduleOptions options;
   options.vectorBits = 128;
   codegen::Schedule order = scheduleKernel(*graph, options);
-  domain.vectorDim = order.vectorDim;
+  return describe(std::move(graph), order.vectorDim);
+}
+
+Domain describe(std::shared_ptr<KernelGraph> graph, int vectorDim) {
+  Domain domain;
+  domain.vectorDim = vectorDim;
   for (const Dim &dim : graph->dims) {
     ++(dim.reduction ? domain.numReduction : domain.numParallel);
     (dim.reduction ? domain.rowElements : domain.rows) *= dim.estimate();
@@ -166,6 +172,8 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
               " elements that they walk");
   }
   switch (schedule.family) {
+  case Family::Attention:
+    return no("no softmax between two sums");
   case Family::Flat:
     return !reduces || no("a flat schedule of a kernel that reduces");
   case Family::Tile: {
@@ -224,6 +232,48 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
   }
   }
   return true;
+}
+
+unsigned threadsPerKey(const Schedule &schedule, const Attention &attention) {
+  int64_t longest = std::max(attention.features(), attention.columns());
+  return llvm::PowerOf2Ceil(longest / schedule.lanes);
+}
+
+/// Of a query: the sums of all vectors, the maximum, and the sum of the
+/// exponentials; on 16 bytes.
+int64_t attentionPitch(const Schedule &schedule, const Attention &attention) {
+  return int64_t(threadsPerKey(schedule, attention)) * schedule.lanes + 4;
+}
+
+int64_t attentionBytes(const Schedule &schedule, const Attention &attention) {
+  int64_t perWarp = attention.queryCount * attentionPitch(schedule, attention);
+  return (schedule.threads / 32 + (schedule.group > 1)) * perWarp *
+         sizeof(float);
+}
+
+bool verifySchedule(const Schedule &schedule, const Attention &attention,
+                    std::string &reason) {
+  auto no = [&](const Twine &why) {
+    reason = why.str();
+    return false;
+  };
+  if (schedule.family != Family::Attention)
+    return no("a softmax between two sums has a schedule of its own");
+  if (!llvm::isPowerOf2_64(schedule.lanes) || schedule.lanes > 16 ||
+      attention.features() % schedule.lanes != 0 ||
+      attention.columns() % schedule.lanes != 0)
+    return no("vectors do not divide features and columns");
+  if (schedule.threads % 32 != 0)
+    return no("a block is made of warps of 32 threads");
+  if (threadsPerKey(schedule, attention) > 32)
+    return no("a key takes more than a warp");
+  if (schedule.vectors > 8)
+    return no("more than 8 keys of a thread");
+  if (!llvm::isPowerOf2_64(schedule.group) || schedule.group > 8)
+    return no("a cluster has up to 8 blocks, a power of two");
+  int64_t bytes = attentionBytes(schedule, attention);
+  return bytes <= 48 << 10 ||
+         no("sums of " + Twine(bytes) + " bytes in shared memory");
 }
 
 } // namespace pyjit::ptx

@@ -25,6 +25,11 @@ struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
 
   LogicalResult emit(func::FuncOp kernel, ModuleOp into) {
     codegen::KernelBody body(kernel);
+    if (body.attention)
+      return kernel.emitError("kernel '")
+             << kernel.getName()
+             << "' is a softmax between two sums, which GPUs alone have in one "
+                "kernel (fusion-outline{attention})";
     if (!body.graph)
       return failure();
     codegen::KernelGraph &graph = *body.graph;

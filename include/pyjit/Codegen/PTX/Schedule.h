@@ -12,6 +12,7 @@
 #define PYJIT_CODEGEN_PTX_SCHEDULE_H
 
 #include "mlir/IR/BuiltinAttributes.h"
+#include "pyjit/Codegen/Attention.h"
 #include "pyjit/Codegen/KernelGraph.h"
 #include <optional>
 
@@ -29,7 +30,10 @@ enum class Family {
   Tile,
   /// A matmul of few rows in half precision (pyjit/Codegen/RowsProduct.h):
   /// warps share the sum, tensor cores multiply.
-  Product
+  Product,
+  /// Few queries' softmax over all keys (pyjit/Codegen/Attention.h): the blocks
+  /// of a cluster share the keys.
+  Attention
 };
 
 /// Of a product: columns and rows of one instruction (mma.m16n8k16), elements
@@ -42,12 +46,14 @@ struct Schedule {
   Family family = Family::Flat;
   /// Elements of a vector: what one memory access of a thread covers.
   unsigned lanes = 1;
-  /// Vectors of one thread in flight. Product: of each operand.
+  /// Vectors of one thread in flight. Product: of each operand. Attention: of
+  /// keys, and as many of values.
   unsigned vectors = 1;
   /// Threads of a block.
   unsigned threads = 256;
   /// Row: threads that share a row. Column: threads that share a column; the
   /// rest stand side by side. Product: a block has so many times 16 columns.
+  /// Attention: blocks of a cluster.
   unsigned group = 1;
   /// Row, Column: what a thread holds of its row is the whole of it, so that
   /// every value is loaded and computed once and stays in registers.
@@ -67,7 +73,7 @@ struct Schedule {
 
 /// A kernel's graph with its dims in walking order.
 struct Domain {
-  std::unique_ptr<codegen::KernelGraph> graph;
+  std::shared_ptr<codegen::KernelGraph> graph;
   /// Parallel dims come first.
   unsigned numParallel = 0, numReduction = 0;
   /// The dim that vectors walk, the last of its group; -1 if none is.
@@ -95,6 +101,9 @@ struct Domain {
 
 Domain arrange(std::unique_ptr<codegen::KernelGraph> graph);
 
+/// The same of a graph whose dims are in order. `vectorDim`: what vectors walk.
+Domain describe(std::shared_ptr<codegen::KernelGraph> graph, int vectorDim);
+
 /// What the stage has to know of the GPU. Without one to ask or a name for it
 /// (pyjit/Compiler/Target.h), an H200.
 struct Machine {
@@ -107,6 +116,8 @@ struct Machine {
 };
 
 Schedule chooseSchedule(const Domain &domain, const Machine &machine);
+Schedule chooseSchedule(const codegen::Attention &attention,
+                        const Machine &machine);
 
 /// The largest divisor of `extent` that is at most `most`.
 int64_t largestDivisor(int64_t extent, int64_t most);
@@ -125,9 +136,21 @@ int64_t productPitch(const Schedule &schedule);
 /// Shared memory in which the warps of a product of so many rows meet.
 int64_t productBytes(const Schedule &schedule, int64_t rows);
 
+/// Attention: threads that share a key, a vector of it each.
+unsigned threadsPerKey(const Schedule &schedule,
+                       const codegen::Attention &attention);
+/// Elements from one query's sums to the next one's in shared memory.
+int64_t attentionPitch(const Schedule &schedule,
+                       const codegen::Attention &attention);
+/// Shared memory in which the warps of a block meet, and the cluster's blocks.
+int64_t attentionBytes(const Schedule &schedule,
+                       const codegen::Attention &attention);
+
 /// Whether `schedule` can carry out `domain`.
 bool verifySchedule(const Schedule &schedule, const Domain &domain,
                     std::string &reason);
+bool verifySchedule(const Schedule &schedule,
+                    const codegen::Attention &attention, std::string &reason);
 
 } // namespace pyjit::ptx
 

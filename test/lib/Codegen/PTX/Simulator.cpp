@@ -11,7 +11,7 @@
 namespace pyjit::simulator {
 namespace {
 
-enum class State { Ready, Barrier, Exchange, Multiply, Done };
+enum class State { Ready, Barrier, Cluster, Exchange, Multiply, Done };
 
 struct Fiber {
   ucontext_t context;
@@ -26,21 +26,33 @@ struct Fiber {
 
 constexpr size_t stackBytes = 256 << 10;
 constexpr unsigned warpSize = 32;
+constexpr size_t sharedBytes = 48 << 10;
 
 struct Block {
+  std::vector<Fiber> fibers;
+  uint32_t number = 0;
+  std::vector<char> shared = std::vector<char>(sharedBytes + 16);
+
+  char *sharedBase() {
+    return shared.data() + (16 - reinterpret_cast<uintptr_t>(shared.data()) % 16);
+  }
+};
+
+struct Cluster {
   void (*kernel)(void *const *);
   void *const *buffers;
-  std::vector<Fiber> fibers;
+  std::vector<Block> blocks;
   std::vector<char> stacks;
   ucontext_t scheduler;
-  uint32_t block = 0, thread = 0;
-  std::string error; ///< of a thread
+  uint32_t block = 0, thread = 0; ///< which of them runs
+  std::string error;              ///< of a thread
 };
 
 // The kernel's calls come without a context of their own.
-thread_local Block *current = nullptr;
+thread_local Cluster *current = nullptr;
 
-Fiber &self() { return current->fibers[current->thread]; }
+Block &ownBlock() { return current->blocks[current->block]; }
+Fiber &self() { return ownBlock().fibers[current->thread]; }
 
 void leave(State state) {
   Fiber &fiber = self();
@@ -49,8 +61,16 @@ void leave(State state) {
 }
 
 int32_t threadNumber() { return current->thread; }
-int32_t blockNumber() { return current->block; }
+int32_t blockNumber() { return ownBlock().number; }
 void barrier(int32_t) { leave(State::Barrier); }
+void arrive() {}
+void waitForCluster() { leave(State::Cluster); }
+/// Where this block has what the kernel declares as shared.
+void *shared(void *) { return ownBlock().sharedBase(); }
+void *sharedOf(void *mine, int32_t block) {
+  return current->blocks[block].sharedBase() +
+         (static_cast<char *>(mine) - ownBlock().sharedBase());
+}
 int32_t exchange(int32_t mask, int32_t value, int32_t distance, int32_t) {
   Fiber &fiber = self();
   fiber.value = value;
@@ -78,7 +98,7 @@ void access(int64_t address, int64_t aligned) {
     return;
   // The thread that a GPU would stop here is not gone on with.
   current->error = "thread " + std::to_string(current->thread) + " of block " +
-                   std::to_string(current->block) +
+                   std::to_string(ownBlock().number) +
                    ": a vector access at an address that is no multiple of " +
                    std::to_string(aligned);
   leave(State::Done);
@@ -168,46 +188,70 @@ std::string multiplyInWarp(Fiber *warp) {
   return {};
 }
 
-std::string runBlock(Block &block) {
-  for (size_t t = 0; t < block.fibers.size(); ++t) {
-    Fiber &fiber = block.fibers[t];
-    fiber.state = State::Ready;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = block.stacks.data() + t * stackBytes;
-    fiber.context.uc_stack.ss_size = stackBytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, start, 0);
-  }
+/// Lets all threads of a block run until each of them waits.
+std::string runBlock(Cluster &cluster, uint32_t number) {
+  std::vector<Fiber> &fibers = cluster.blocks[number].fibers;
+  cluster.block = number;
   for (;;) {
     bool moved = false;
-    for (size_t t = 0; t < block.fibers.size(); ++t)
-      if (block.fibers[t].state == State::Ready) {
-        block.thread = t;
-        swapcontext(&block.scheduler, &block.fibers[t].context);
-        if (!block.error.empty())
-          return block.error;
+    for (size_t t = 0; t < fibers.size(); ++t)
+      if (fibers[t].state == State::Ready) {
+        cluster.thread = t;
+        swapcontext(&cluster.scheduler, &fibers[t].context);
+        if (!cluster.error.empty())
+          return cluster.error;
         moved = true;
       }
-    std::string error = inWarps(block.fibers, State::Exchange, "an exchange",
-                                moved, exchangeInWarp);
+    std::string error =
+        inWarps(fibers, State::Exchange, "an exchange", moved, exchangeInWarp);
     if (error.empty())
-      error = inWarps(block.fibers, State::Multiply, "a multiplication", moved,
+      error = inWarps(fibers, State::Multiply, "a multiplication", moved,
                       multiplyInWarp);
     if (!error.empty())
       return error;
     if (moved)
       continue;
-    unsigned done = 0, waiting = 0;
-    for (Fiber &fiber : block.fibers) {
-      done += fiber.state == State::Done;
-      waiting += fiber.state == State::Barrier;
-    }
-    if (done == block.fibers.size())
+    auto at = [&](State state) {
+      return std::count_if(fibers.begin(), fibers.end(), [&](Fiber &fiber) {
+        return fiber.state == state;
+      });
+    };
+    auto all = std::ptrdiff_t(fibers.size());
+    if (at(State::Done) == all || at(State::Cluster) == all)
       return {};
-    if (waiting != block.fibers.size())
+    if (at(State::Barrier) != all)
       return "a barrier that a thread never reaches";
-    for (Fiber &fiber : block.fibers)
+    for (Fiber &fiber : fibers)
       fiber.state = State::Ready;
+  }
+}
+
+std::string runCluster(Cluster &cluster) {
+  size_t next = 0;
+  for (Block &block : cluster.blocks)
+    for (Fiber &fiber : block.fibers) {
+      fiber.state = State::Ready;
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = cluster.stacks.data() + next++ * stackBytes;
+      fiber.context.uc_stack.ss_size = stackBytes;
+      fiber.context.uc_link = nullptr;
+      makecontext(&fiber.context, start, 0);
+    }
+  for (;;) {
+    unsigned waiting = 0;
+    for (uint32_t i = 0; i < cluster.blocks.size(); ++i) {
+      std::string error = runBlock(cluster, i);
+      if (!error.empty())
+        return error;
+      waiting += cluster.blocks[i].fibers[0].state == State::Cluster;
+    }
+    if (waiting == 0)
+      return {};
+    if (waiting != cluster.blocks.size())
+      return "a barrier that a block of the cluster never reaches";
+    for (Block &block : cluster.blocks)
+      for (Fiber &fiber : block.fibers)
+        fiber.state = State::Ready;
   }
 }
 
@@ -217,6 +261,10 @@ std::vector<std::pair<const char *, void *>> symbols() {
   return {{"pyjit_sim_thread", reinterpret_cast<void *>(threadNumber)},
           {"pyjit_sim_block", reinterpret_cast<void *>(blockNumber)},
           {"pyjit_sim_barrier", reinterpret_cast<void *>(barrier)},
+          {"pyjit_sim_arrive", reinterpret_cast<void *>(arrive)},
+          {"pyjit_sim_wait", reinterpret_cast<void *>(waitForCluster)},
+          {"pyjit_sim_shared", reinterpret_cast<void *>(shared)},
+          {"pyjit_sim_shared_of", reinterpret_cast<void *>(sharedOf)},
           {"pyjit_sim_exchange", reinterpret_cast<void *>(exchange)},
           {"pyjit_sim_multiply", reinterpret_cast<void *>(multiply)},
           {"pyjit_sim_sum", reinterpret_cast<void *>(sumOf)},
@@ -227,16 +275,23 @@ std::vector<std::pair<const char *, void *>> symbols() {
 }
 
 std::string run(void (*kernel)(void *const *), void *const *buffers,
-                uint32_t blocks, uint32_t threads) {
-  Block block;
-  block.kernel = kernel;
-  block.buffers = buffers;
-  block.fibers.resize(threads);
-  block.stacks.resize(threads * stackBytes);
-  current = &block;
+                Grid grid) {
+  Cluster cluster;
+  cluster.kernel = kernel;
+  cluster.buffers = buffers;
+  cluster.blocks.resize(grid.cluster);
+  for (Block &block : cluster.blocks)
+    block.fibers.resize(grid.threads);
+  cluster.stacks.resize(size_t(grid.cluster) * grid.threads * stackBytes);
+  if (grid.blocks % grid.cluster != 0)
+    return "blocks that are no whole clusters";
+  current = &cluster;
   std::string error;
-  for (block.block = 0; block.block < blocks && error.empty(); ++block.block)
-    error = runBlock(block);
+  for (uint32_t i = 0; i < grid.blocks && error.empty(); i += grid.cluster) {
+    for (uint32_t j = 0; j < grid.cluster; ++j)
+      cluster.blocks[j].number = i + j;
+    error = runCluster(cluster);
+  }
   current = nullptr;
   return error;
 }

@@ -65,7 +65,8 @@ static std::string describe(ModuleOp module, const pyjit::ptx::Code &code) {
        << function->getAttr("pyjit.schedule") << '\t';
     if (symbols)
       llvm::interleave(symbols.asArrayRef(), os, ",");
-    os << '\n';
+    auto cluster = function->getAttrOfType<IntegerAttr>("pyjit.cluster");
+    os << '\t' << (cluster ? cluster.getInt() : 1) << '\n';
   }
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main || main.isExternal())
@@ -123,11 +124,15 @@ static bool lower(MLIRContext &context, const char *text, const char *schedule,
   if (llvm::none_of(module->getOps<func::FuncOp>(), [](func::FuncOp function) {
         return function->hasAttr("pyjit.kernel");
       })) {
+    pm.addNestedPass<func::FuncOp>(
+        pyjit::library::createPlanAttentionRowsPass());
     pyjit::library::PlanMatvecsPassOptions matvecs;
     matvecs.maxRows = pyjit::codegen::RowsProduct::kMostRows;
     pm.addNestedPass<func::FuncOp>(
         pyjit::library::createPlanMatvecsPass(matvecs));
-    pyjit::fusion::buildFusionPipeline(pm, pyjit::fusion::FusionOptions());
+    pyjit::fusion::FusionOptions fuse;
+    fuse.attention = true;
+    pyjit::fusion::buildFusionPipeline(pm, fuse);
   }
   if (failed(pm.run(*module)))
     return false;
@@ -208,7 +213,8 @@ PYJIT_EXPORT const char *pyjit_ptx_kernels(void *handle) {
 /// Runs a kernel's threads on the host; returns what went wrong.
 PYJIT_EXPORT const char *pyjit_ptx_simulate(void *handle, const char *name,
                                             void *const *buffers,
-                                            unsigned blocks, unsigned threads) {
+                                            unsigned blocks, unsigned cluster,
+                                            unsigned threads) {
   auto *library = static_cast<Library *>(handle);
   auto function = library->host->lookup(("sim_" + llvm::Twine(name)).str());
   if (!function) {
@@ -218,7 +224,7 @@ PYJIT_EXPORT const char *pyjit_ptx_simulate(void *handle, const char *name,
   library->error =
       pyjit::simulator::run(reinterpret_cast<void (*)(void *const *)>(
                                 reinterpret_cast<void *>(*function)),
-                            buffers, blocks, threads);
+                            buffers, {blocks, cluster, threads});
   return library->error.c_str();
 }
 

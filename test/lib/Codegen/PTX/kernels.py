@@ -85,6 +85,7 @@ class Kernel:
     indirect: list[bool]
     schedule: str
     symbols: list[int]
+    cluster: int
 
 
 @dataclass
@@ -120,6 +121,7 @@ class Program:
             ctypes.c_void_p,
             ctypes.c_uint,
             ctypes.c_uint,
+            ctypes.c_uint,
         ]
         lib.pyjit_ptx_free.argtypes = [ctypes.c_void_p]
         self._handle = lib.pyjit_ptx_compile(
@@ -146,6 +148,7 @@ class Program:
                     [c == "1" for c in indirect],
                     more[0],
                     [int(n) for n in more[1].split(",") if n],
+                    int(more[2]),
                 )
             elif kind in ("input", "value"):
                 self.types[int(rest[0])] = rest[1]
@@ -196,7 +199,7 @@ class Program:
         """Runs one kernel on the tensors' memory."""
         grid = evaluate(kernel.grid, symbols)
         if self.device_sizes and not kernel.grid.isdigit():
-            grid += 3
+            grid += 3 * kernel.cluster
         if grid == 0:
             return
         pointers = [t.data_ptr() for t in buffers]
@@ -213,7 +216,12 @@ class Program:
                 table[i] = ctypes.addressof(slot)
                 setattr(table, f"kept_{i}", slot)
         error = self._lib.pyjit_ptx_simulate(
-            self._handle, kernel.name.encode(), table, grid, kernel.block
+            self._handle,
+            kernel.name.encode(),
+            table,
+            grid,
+            kernel.cluster,
+            kernel.block,
         )
         if error:
             raise AssertionError(error.decode())

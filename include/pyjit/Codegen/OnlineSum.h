@@ -6,30 +6,39 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef PYJIT_LIB_CODEGEN_PTX_ONLINESUM_H
-#define PYJIT_LIB_CODEGEN_PTX_ONLINESUM_H
+#ifndef PYJIT_CODEGEN_ONLINESUM_H
+#define PYJIT_CODEGEN_ONLINESUM_H
 
 #include "pyjit/Codegen/KernelGraph.h"
 
-namespace pyjit::ptx {
+namespace pyjit::codegen {
 
 struct OnlineSum {
   /// max(x), all that its stage does.
-  codegen::Node *maximum;
+  Node *maximum;
   /// sum(exp(x - bound)), all that the next stage does.
-  codegen::Node *sum;
+  Node *sum;
   /// exp(x - bound), and what is subtracted there: a value of its body that
   /// follows from the maximum and from no element of the row.
-  codegen::Node *exponential;
+  Node *exponential;
   mlir::Value bound;
 };
 
 /// Stages `number` and `number + 1` of `graph` as such a pair in f32, if that
 /// is what they are. `reduced`: the reduction dims.
-std::optional<OnlineSum> findOnlineSum(const codegen::KernelGraph &graph,
+std::optional<OnlineSum> findOnlineSum(const KernelGraph &graph,
                                        unsigned number,
                                        const llvm::SmallBitVector &reduced);
 
-} // namespace pyjit::ptx
+struct Softmax {
+  /// Zeros where all of a row are minus infinity, instead of no numbers.
+  bool safe = false;
+};
+
+/// What the one result of `graph` is if it is exp(x - max(x)) / sum(exp(x -
+/// max(x))) of each row, in f32.
+std::optional<Softmax> asSoftmax(const KernelGraph &graph);
+
+} // namespace pyjit::codegen
 
 #endif

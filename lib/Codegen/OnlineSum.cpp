@@ -1,14 +1,13 @@
 //===- OnlineSum.cpp - A maximum and the exponentials below it ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "OnlineSum.h"
+#include "pyjit/Codegen/OnlineSum.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
-using namespace pyjit::codegen;
-
-namespace pyjit::ptx {
+namespace pyjit::codegen {
 namespace {
 
 /// A value of a generic's body at a node's point, or the node's own value.
@@ -77,6 +76,22 @@ bool followsFrom(const Node *source, Node *node, Value value) {
   });
 }
 
+/// Whether `value` of the node's body is `source`, as it is.
+bool isValueOf(const Node *source, Node *node, Value value) {
+  Place place = Place{node, value}.resolved();
+  return !place.value && place.node == source;
+}
+
+/// Whether the place says whether `maximum` is minus infinity.
+bool isUnbounded(const Node *maximum, Place place) {
+  place = place.resolved();
+  auto compare = place.value ? place.value.getDefiningOp<arith::CmpFOp>()
+                             : arith::CmpFOp();
+  return compare && compare.getPredicate() == arith::CmpFPredicate::OEQ &&
+         isValueOf(maximum, place.node, compare.getLhs()) &&
+         matchPattern(compare.getRhs(), m_NegInfFloat());
+}
+
 } // namespace
 
 std::optional<OnlineSum> findOnlineSum(const KernelGraph &graph,
@@ -118,4 +133,37 @@ std::optional<OnlineSum> findOnlineSum(const KernelGraph &graph,
   return OnlineSum{maximum, sum, place.node, difference.getRhs()};
 }
 
-} // namespace pyjit::ptx
+std::optional<Softmax> asSoftmax(const KernelGraph &graph) {
+  llvm::SmallBitVector reduced(graph.dims.size());
+  for (auto [d, dim] : llvm::enumerate(graph.dims))
+    reduced[d] = dim.reduction;
+  if (graph.numStages != 3 || graph.stores.size() != 1)
+    return std::nullopt;
+  std::optional<OnlineSum> online = findOnlineSum(graph, 0, reduced);
+  if (!online ||
+      !isValueOf(online->maximum, online->exponential, online->bound))
+    return std::nullopt;
+  Place result = Place::of(graph.stores.front().node).resolved();
+  Softmax softmax;
+  if (auto select =
+          result.value ? result.value.getDefiningOp<arith::SelectOp>()
+                       : arith::SelectOp()) {
+    if (!isUnbounded(online->maximum, {result.node, select.getCondition()}) ||
+        !matchPattern(select.getTrueValue(), m_AnyZeroFloat()))
+      return std::nullopt;
+    softmax.safe = true;
+    result = Place{result.node, select.getFalseValue()}.resolved();
+  }
+  auto division = result.value ? result.value.getDefiningOp<arith::DivFOp>()
+                               : arith::DivFOp();
+  if (!division)
+    return std::nullopt;
+  Place dividend = Place{result.node, division.getLhs()}.resolved();
+  Place whole = Place::of(online->sum->inputs[0]).resolved();
+  if (dividend.node != whole.node || dividend.value != whole.value ||
+      !isValueOf(online->sum, result.node, division.getRhs()))
+    return std::nullopt;
+  return softmax;
+}
+
+} // namespace pyjit::codegen
