@@ -297,12 +297,9 @@ std::optional<Attention> Finder::run() {
     return std::nullopt;
   collect();
   for (linalg::GenericOp maximum : ops) {
-    if (maximum.getNumReductionLoops() != 1 ||
-        maximum.getNumDpsInputs() != 1 ||
-        !isa_and_nonnull<arith::MaximumFOp>(maximum.getBody()
-                                                ->getTerminator()
-                                                ->getOperand(0)
-                                                .getDefiningOp()))
+    if (maximum.getNumReductionLoops() != 1 || maximum.getNumDpsInputs() != 1 ||
+        !isa_and_nonnull<arith::MaximumFOp>(
+            maximum.getBody()->getTerminator()->getOperand(0).getDefiningOp()))
       continue;
     Value logits = maximum.getDpsInputs()[0];
     for (linalg::GenericOp weights : ops) {

@@ -145,9 +145,8 @@ std::optional<Softmax> asSoftmax(const KernelGraph &graph) {
     return std::nullopt;
   Place result = Place::of(graph.stores.front().node).resolved();
   Softmax softmax;
-  if (auto select =
-          result.value ? result.value.getDefiningOp<arith::SelectOp>()
-                       : arith::SelectOp()) {
+  if (auto select = result.value ? result.value.getDefiningOp<arith::SelectOp>()
+                                 : arith::SelectOp()) {
     if (!isUnbounded(online->maximum, {result.node, select.getCondition()}) ||
         !matchPattern(select.getTrueValue(), m_AnyZeroFloat()))
       return std::nullopt;

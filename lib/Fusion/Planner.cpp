@@ -519,9 +519,8 @@ void Planner::joinAttention() {
     Group between = boundary(*softmax);
     for (Value logits : between.inputs) {
       Candidate *first = onlyProducer(logits, softmax);
-      if (!first ||
-          epoch.lookup(first->owned.front()) !=
-              epoch.lookup(last->owned.front()))
+      if (!first || epoch.lookup(first->owned.front()) !=
+                        epoch.lookup(last->owned.front()))
         continue;
       Candidate merged = join(join(*last, *softmax), *first);
       Group group = boundary(merged);

@@ -60,6 +60,10 @@ def FusionOutline : Pass<"fusion-outline", "mlir::ModuleOp"> {
     // becomes
     %1 = call @kernel_0(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
+
+    With `attention` the kernels of few queries times keys, of the softmax over
+    these and of the values so weighted are one, where nobody else reads what is
+    in between (pyjit/Codegen/Attention.h).
   }];
   let options = [
     Option<"maxGroupSize", "max-group-size", "unsigned", "48",

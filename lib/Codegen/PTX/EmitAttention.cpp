@@ -16,8 +16,8 @@
 // in that of the first one (PTX ISA, `mapa`, `barrier.cluster`).
 //
 // A key that is masked by minus infinity adds nothing, whatever comes before or
-// after it; where all are, zero is divided by zero, as a softmax does it, unless
-// the kernel says that such a query gets zeros.
+// after it; where all are, zero is divided by zero, as a softmax does it,
+// unless the kernel says that such a query gets zeros.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,8 +49,8 @@ public:
   }
 
   using Emitter::add;
-  using Emitter::barrier;
   using Emitter::b;
+  using Emitter::barrier;
   using Emitter::blockIndex;
   using Emitter::both;
   using Emitter::broadcast;
@@ -127,8 +127,8 @@ private:
                      unsigned u) const override {
     if (queries == ~0u)
       return Emitter::canonical(used, u);
-    bool ofQuery = llvm::any_of(dims.queries,
-                                [&](unsigned d) { return used.test(d); });
+    bool ofQuery =
+        llvm::any_of(dims.queries, [&](unsigned d) { return used.test(d); });
     return (used.test(dims.keys) ? u / queries * queries : 0) +
            (ofQuery ? u % queries : 0);
   }
@@ -239,8 +239,8 @@ private:
 
 void AttentionEmitter::place() {
   frame.cluster = schedule.group;
-  frame.blocks = attention.outerCount().toExpr(b.getContext()) *
-                 int64_t(schedule.group);
+  frame.blocks =
+      attention.outerCount().toExpr(b.getContext()) * int64_t(schedule.group);
   Value thread = scores.threadIndex(), block = scores.blockIndex();
   Value outer = scores.div(block, schedule.group);
   rank = scores.rem(block, schedule.group);
@@ -278,8 +278,8 @@ void AttentionEmitter::place() {
 /// The sum over all features at point `u`.
 Value AttentionEmitter::product(unsigned u) {
   Node *score = attention.score;
-  Value element = scores.broadcast(scores.emit(score->inputs[0], u),
-                                   schedule.lanes);
+  Value element =
+      scores.broadcast(scores.emit(score->inputs[0], u), schedule.lanes);
   if (hasFeatures) {
     Value none = arith::ConstantOp::create(b, b.getZeroAttr(element.getType()));
     element = arith::SelectOp::create(b, hasFeatures, element, none);
@@ -321,9 +321,8 @@ void AttentionEmitter::take(ArrayRef<Value> logits, State &state) {
       weighted.know(attention.weight, u, weight);
       return weighted.emit(attention.sum->inputs[0], u);
     });
-    sums.values =
-        scores.combine(attention.sum, sums.values,
-                       scores.broadcast(element, schedule.lanes));
+    sums.values = scores.combine(attention.sum, sums.values,
+                                 scores.broadcast(element, schedule.lanes));
   }
 }
 
@@ -332,8 +331,8 @@ AttentionEmitter::State AttentionEmitter::pass(Value first, State state) {
   Value count = scores.number(attention.keyCount());
   SmallVector<Value> inside;
   for (unsigned v = 0; v < schedule.vectors; ++v) {
-    Value key = scores.add(scores.add(first, worker),
-                           scores.constant(v * keysAtOnce));
+    Value key =
+        scores.add(scores.add(first, worker), scores.constant(v * keysAtOnce));
     inside.push_back(scores.less(key, count));
     // Behind the last one it is read again, and counts for nothing.
     key = scores.clamp(key, count, 1);
@@ -389,8 +388,7 @@ AttentionEmitter::State AttentionEmitter::walk() {
     weighted.setRow(1);
     State after = scores.inInnerScope(loop, scores.keyDim(), [&] {
       return weighted.inInnerScope(loop, weighted.keyDim(), [&] {
-        return pass(loop.getInductionVar(),
-                    grouped(loop.getRegionIterArgs()));
+        return pass(loop.getInductionVar(), grouped(loop.getRegionIterArgs()));
       });
     });
     scf::YieldOp::create(b, flat(after));
@@ -430,14 +428,14 @@ void AttentionEmitter::put(const Sums &sums, Value base, Value row,
                            Value lane) {
   Type f32 = b.getF32Type();
   auto at = [&](Value place) { return scores.sharedAddress(base, place, f32); };
-  LLVM::StoreOp::create(
-      b, sums.values, at(scores.add(row, scores.mul(lane, schedule.lanes))),
-      std::min(4 * schedule.lanes, 16u));
+  LLVM::StoreOp::create(b, sums.values,
+                        at(scores.add(row, scores.mul(lane, schedule.lanes))),
+                        std::min(4 * schedule.lanes, 16u));
   // All of the query's threads have the same numbers.
   Value behind = scores.add(row, scores.constant(pitch - 4));
   LLVM::StoreOp::create(b, sums.most, at(behind), 4);
-  LLVM::StoreOp::create(b, sums.total, at(scores.add(behind, scores.constant(1))),
-                        4);
+  LLVM::StoreOp::create(b, sums.total,
+                        at(scores.add(behind, scores.constant(1))), 4);
 }
 
 AttentionEmitter::Sums AttentionEmitter::get(Value base, Value row,
@@ -465,9 +463,8 @@ AttentionEmitter::Sums AttentionEmitter::join(ArrayRef<Sums> parts) {
     Value total = arith::MulFOp::create(b, part.total, factor);
     Value values = times(part.values, factor);
     all.total = all.total ? arith::AddFOp::create(b, all.total, total) : total;
-    all.values = all.values
-                     ? scores.combine(attention.sum, all.values, values)
-                     : values;
+    all.values =
+        all.values ? scores.combine(attention.sum, all.values, values) : values;
   }
   return all;
 }
@@ -509,8 +506,8 @@ AttentionEmitter::Sums AttentionEmitter::ofCluster(Value query, Value lane,
                                                    Value wanted) {
   Type remote = LLVM::LLVMPointerType::get(b.getContext(), kClusterSpace);
   Type f32 = b.getF32Type();
-  SmallVector<Type> types{
-      f32, f32, VectorType::get({int64_t(schedule.lanes)}, f32)};
+  SmallVector<Type> types{f32, f32,
+                          VectorType::get({int64_t(schedule.lanes)}, f32)};
   Value row = scores.mul(query, pitch);
   auto read = scf::IfOp::create(b, types, wanted, /*withElse=*/true);
   OpBuilder::InsertionGuard guard(b);
@@ -533,21 +530,19 @@ AttentionEmitter::Sums AttentionEmitter::ofCluster(Value query, Value lane,
 void AttentionEmitter::clusterBarrier() {
   for (StringRef half : {"arrive", "wait"})
     LLVM::CallIntrinsicOp::create(
-        b,
-        b.getStringAttr("llvm.nvvm.barrier.cluster." + half + ".aligned"),
+        b, b.getStringAttr("llvm.nvvm.barrier.cluster." + half + ".aligned"),
         ValueRange());
 }
 
-/// Whether a query that has seen `most` as the greatest number gets zeros: there
-/// are no keys, or none that it sees where these count for nothing.
+/// Whether a query that has seen `most` as the greatest number gets zeros:
+/// there are no keys, or none that it sees where these count for nothing.
 Value AttentionEmitter::isBlind(Value most) {
   if (!attention.safe)
     return arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
                                  scores.number(attention.keyCount()),
                                  scores.constant(0));
-  return arith::CmpFOp::create(
-      b, arith::CmpFPredicate::OEQ, most,
-      scalar(-std::numeric_limits<float>::infinity()));
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, most,
+                               scalar(-std::numeric_limits<float>::infinity()));
 }
 
 /// A thread has a vector of columns of a query, or a few of these; where there
@@ -604,10 +599,10 @@ void AttentionEmitter::finish() {
         b, state[u].values, scores.broadcast(total, schedule.lanes));
     inValues([&] {
       Value init = weighted.emit(attention.sum->init, u);
-      weighted.know(
-          attention.sum, u,
-          weighted.combine(attention.sum,
-                           weighted.broadcast(init, schedule.lanes), values));
+      weighted.know(attention.sum, u,
+                    weighted.combine(attention.sum,
+                                     weighted.broadcast(init, schedule.lanes),
+                                     values));
       return true;
     });
   }

@@ -91,10 +91,8 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       return failure();
     Domain domain, values;
     if (body.attention) {
-      domain =
-          describe(body.attention->scores, body.attention->ofScores.lane);
-      values =
-          describe(body.attention->values, body.attention->ofValues.lane);
+      domain = describe(body.attention->scores, body.attention->ofScores.lane);
+      values = describe(body.attention->values, body.attention->ofValues.lane);
       domain.empty |= values.empty;
     } else {
       domain = arrange(std::move(body.graph));
@@ -141,8 +139,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
         attribute::kBlock,
         b.getDenseI32ArrayAttr({static_cast<int32_t>(schedule.threads), 1, 1}));
     if (frame.cluster > 1)
-      kernel->setAttr(attribute::kCluster,
-                      b.getI32IntegerAttr(frame.cluster));
+      kernel->setAttr(attribute::kCluster, b.getI32IntegerAttr(frame.cluster));
     kernel->setAttr(attribute::kShared, b.getI32IntegerAttr(0));
     kernel->setAttr(attribute::kAlign,
                     b.getDenseI32ArrayAttr(reliedOnByAll(frame)));

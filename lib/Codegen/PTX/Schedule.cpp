@@ -14,8 +14,8 @@ using namespace pyjit::codegen;
 
 namespace pyjit::ptx {
 
-static constexpr StringLiteral familyNames[] = {"flat", "row", "column", "tile",
-                                                "product", "attention"};
+static constexpr StringLiteral familyNames[] = {"flat", "row",     "column",
+                                                "tile", "product", "attention"};
 
 DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
   Builder b(context);

@@ -34,7 +34,8 @@ struct Block {
   std::vector<char> shared = std::vector<char>(sharedBytes + 16);
 
   char *sharedBase() {
-    return shared.data() + (16 - reinterpret_cast<uintptr_t>(shared.data()) % 16);
+    return shared.data() +
+           (16 - reinterpret_cast<uintptr_t>(shared.data()) % 16);
   }
 };
 
@@ -212,9 +213,8 @@ std::string runBlock(Cluster &cluster, uint32_t number) {
     if (moved)
       continue;
     auto at = [&](State state) {
-      return std::count_if(fibers.begin(), fibers.end(), [&](Fiber &fiber) {
-        return fiber.state == state;
-      });
+      return std::count_if(fibers.begin(), fibers.end(),
+                           [&](Fiber &fiber) { return fiber.state == state; });
     };
     auto all = std::ptrdiff_t(fibers.size());
     if (at(State::Done) == all || at(State::Cluster) == all)
@@ -232,7 +232,8 @@ std::string runCluster(Cluster &cluster) {
     for (Fiber &fiber : block.fibers) {
       fiber.state = State::Ready;
       getcontext(&fiber.context);
-      fiber.context.uc_stack.ss_sp = cluster.stacks.data() + next++ * stackBytes;
+      fiber.context.uc_stack.ss_sp =
+          cluster.stacks.data() + next++ * stackBytes;
       fiber.context.uc_stack.ss_size = stackBytes;
       fiber.context.uc_link = nullptr;
       makecontext(&fiber.context, start, 0);

@@ -3,9 +3,10 @@
 //
 // Every thread of a block is a fiber that runs until it meets others: at a
 // barrier of the block, or at an exchange within its warp. Clusters of blocks
-// run one after the other; each block of one has shared memory of its own. A vector access has to be aligned as its instruction says. What
-// threads would do together out of step (an exchange that not the whole warp
-// takes part in, a barrier that a thread never reaches) is an error.
+// run one after the other; each block of one has shared memory of its own. A
+// vector access has to be aligned as its instruction says. What threads would
+// do together out of step (an exchange that not the whole warp takes part in, a
+// barrier that a thread never reaches) is an error.
 //
 //===----------------------------------------------------------------------===//
 

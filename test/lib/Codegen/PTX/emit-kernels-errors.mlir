@@ -3,7 +3,7 @@
 
 #id = affine_map<(d0) -> (d0)>
 
-// expected-error @+1 {{the schedule of 'k': a family is flat, row, column, tile or product}}
+// expected-error @+1 {{the schedule of 'k': a family is flat, row, column, tile, product or attention}}
 func.func @k(%x: tensor<64xf32>) -> tensor<64xf32> attributes {pyjit.kernel, pyjit.schedule = {family = "spiral"}} {
   %e = tensor.empty() : tensor<64xf32>
   %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
