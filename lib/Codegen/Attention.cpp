@@ -28,6 +28,7 @@ private:
     return false;
   }
   void collect();
+  bool isSoftmaxOf(Value logits, Value weights);
   bool cut(Value logits, Value weights);
   bool takeScores(Value logits);
   bool takeValues();
@@ -39,6 +40,7 @@ private:
   /// What computes the roots, users first.
   llvm::SetVector<linalg::GenericOp> ops;
   Attention found;
+  std::unique_ptr<KernelGraph> softmax;
   /// Of each dim of `values` that numbers weights, the one of `scores`.
   llvm::SmallDenseMap<unsigned, unsigned> inScores;
 };
@@ -248,17 +250,18 @@ bool Finder::nameDims() {
   return true;
 }
 
-bool Finder::cut(Value logits, Value weights) {
+bool Finder::isSoftmaxOf(Value logits, Value weights) {
   std::string ignored;
-  auto softmax = KernelGraph::build({logits}, {weights}, ignored);
+  softmax = KernelGraph::build({logits}, {weights}, ignored);
   std::optional<Softmax> kind;
   if (softmax)
     kind = asSoftmax(*softmax);
-  if (!kind)
-    return fail("no softmax");
-  found = Attention();
-  found.safe = kind->safe;
-  inScores.clear();
+  if (kind)
+    found.safe = kind->safe;
+  return kind.has_value();
+}
+
+bool Finder::cut(Value logits, Value weights) {
   SmallVector<Value> withWeights(inputs);
   withWeights.push_back(weights);
   found.values = KernelGraph::build(withWeights, roots, reason);
@@ -307,9 +310,12 @@ std::optional<Attention> Finder::run() {
           weights.getBody()->without_terminator(), [](Operation &op) {
             return isa<arith::DivFOp, arith::SelectOp>(op);
           });
-      if (divides && weights.getNumResults() == 1 &&
-          cut(logits, weights.getResult(0)))
+      if (!divides || weights.getNumResults() != 1 ||
+          !isSoftmaxOf(logits, weights.getResult(0)))
+        continue;
+      if (cut(logits, weights.getResult(0)))
         return std::move(found);
+      return std::nullopt;
     }
   }
   return std::nullopt;

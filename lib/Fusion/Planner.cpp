@@ -16,7 +16,6 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "pyjit/Codegen/Attention.h"
 #include "pyjit/Codegen/RowsProduct.h"
 #include "pyjit/Codegen/Schedule.h"
 
@@ -50,8 +49,14 @@ bool Planner::readThrough(Operation *view, const Candidate &candidate) {
 /// has stored, or `user` is in no kernel.
 bool Planner::isReadBy(Operation *user, Operation *root,
                        const Candidate &candidate) {
+  // A union of candidates is asked before it is one of them.
+  auto isPart = [&](const Candidate *reader) {
+    return reader == &candidate ||
+           (!reader->owned.empty() &&
+            candidate.owned.contains(reader->owned.front()));
+  };
   auto reads = [&](const Candidate *reader) {
-    return reader != &candidate && !reader->owned.contains(root) &&
+    return !isPart(reader) && !reader->owned.contains(root) &&
            (isView(root) || !reader->views.contains(root));
   };
   if (!candidate.owned.contains(user)) {
@@ -471,11 +476,12 @@ bool Planner::shareWalk(const Group &a, const Group &b) const {
   });
 }
 
+bool reduces(Operation *op) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return generic && generic.getNumReductionLoops() != 0;
+}
+
 void Planner::joinSiblings() {
-  auto reduces = [](Operation *op) {
-    auto generic = dyn_cast<linalg::GenericOp>(op);
-    return generic && generic.getNumReductionLoops() != 0;
-  };
   std::vector<std::pair<Candidate *, Group>> earlier;
   for (auto &candidate : candidates) {
     if (llvm::none_of(candidate->owned, reduces))
@@ -497,61 +503,15 @@ void Planner::joinSiblings() {
   }
 }
 
-/// Who stores `value` and nothing else, if `reader` alone reads it.
-Planner::Candidate *Planner::onlyProducer(Value value, Candidate *reader) {
-  Operation *op = value.getDefiningOp();
-  Candidate *owner = op ? groupOf.lookup(op) : nullptr;
-  if (!owner || owner == reader || owner->owned.empty())
-    return nullptr;
-  Group group = boundary(*owner);
-  if (group.results.size() != 1 || group.results.front() != value)
-    return nullptr;
-  return isLiveOut(value, join(*reader, *owner)) ? nullptr : owner;
-}
-
-/// What is summed last is found by what it reads: a softmax's result, for which
-/// in turn a sum of products was computed.
-void Planner::joinAttention() {
-  auto softmaxed = [&](Candidate *last, Value weights) {
-    Candidate *softmax = onlyProducer(weights, last);
-    if (!softmax)
-      return false;
-    Group between = boundary(*softmax);
-    for (Value logits : between.inputs) {
-      Candidate *first = onlyProducer(logits, softmax);
-      if (!first || epoch.lookup(first->owned.front()) !=
-                        epoch.lookup(last->owned.front()))
-        continue;
-      Candidate merged = join(join(*last, *softmax), *first);
-      Group group = boundary(merged);
-      std::string ignored;
-      if (leavesAndReturns(merged) ||
-          !codegen::Attention::find(group.inputs, group.results, ignored))
-        continue;
-      take(last, softmax, join(*last, *softmax));
-      take(last, first, std::move(merged));
-      return true;
-    }
-    return false;
-  };
-  for (auto &candidate : candidates) {
-    if (candidate->owned.empty() || !candidate->isNeeded)
-      continue;
-    Group group = boundary(*candidate);
-    if (group.results.size() == 1)
-      for (Value input : group.inputs)
-        if (softmaxed(candidate.get(), input))
-          break;
-  }
-}
-
 Plan Planner::run() {
   readBlock();
   joinProducers();
   recompute();
   joinSiblings();
-  if (options.attention)
+  if (options.attention) {
     joinAttention();
+    joinEqualSizes();
+  }
   Plan plan;
   plan.block = &block;
   for (auto &candidate : candidates) {

@@ -16,6 +16,9 @@ namespace pyjit::fusion {
 /// What is so many times smaller than what a kernel reads costs nothing.
 constexpr int64_t kMuchLess = 16;
 
+/// Whether it is a generic with a reduction loop.
+bool reduces(mlir::Operation *op);
+
 class Planner {
 public:
   Planner(mlir::Block &block, const PlanOptions &options)
@@ -61,6 +64,8 @@ private:
   bool shareWalk(const Group &a, const Group &b) const;
   /// Softmaxes between two sums of products, with these.
   void joinAttention();
+  void takeIntoAttention(Candidate *mine);
+  void joinEqualSizes();
   Candidate *onlyProducer(Value value, Candidate *reader);
 
   /// The group with the kernel's boundary; ops in block order.

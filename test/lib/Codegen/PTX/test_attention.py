@@ -231,3 +231,41 @@ def test_chosen_schedules_are_assembled() -> None:
         program = shape.program(8, threads=128 if group * width > 512 else 256)
         for version in program.all if PTXAS is not None else []:
             assert assemble(version.ptx, "sm_90") == []
+
+
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_queries_that_are_computed_there(blocks: int) -> None:
+    """Halves of the features change places, as rotary embeddings have it."""
+    shape = Shape(heads=2, group=2, width=32, columns=32)
+    numbers = ", ".join(str(n) for n in shape.query)
+    q = layout(numbers, dtype=torch.float16)
+    half = layout(numbers.replace("32", "16"), dtype=torch.float16)
+    part = half.replace(">", ", #tssa.strides<[128, 32, 32, 1]>>")
+    angle = layout("32", dtype=torch.float16)
+    k = layout("1, 2, s0, 32", dtype=torch.float16)
+    lines = [
+        f"  %low = tssa.access %a0 [#tssa.view<slice [3, 0, 16, 1]>] : {q} -> {part}",
+        f"  %high = tssa.access %a0 [#tssa.view<slice [3, 16, 16, 1]>] : {q} -> {part}",
+        f'  %turned = tssa.aten "aten::neg"(%high) : ({part}) -> {half}',
+        f'  %joined = tssa.aten "aten::cat"([%turned, %low], 3 : i64) : ({half}, {part}) -> {q}',
+        f'  %x = tssa.aten "aten::mul.Tensor"(%a0, %a3) : ({q}, {angle}) -> {q}',
+        f'  %y = tssa.aten "aten::mul.Tensor"(%joined, %a4) : ({q}, {angle}) -> {q}',
+        f'  %q = tssa.aten "aten::add.Tensor"(%x, %y, 1 : i64) : ({q}, {q}) -> {q}',
+        f'  %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %a1, %a2, none, 0.0 : f64,'
+        f" false, none, true) : ({q}, {k}, {k}) -> {q}",
+    ]
+    schedule = (
+        '{family = "attention", lanes = 8 : i64, vectors = 2 : i64,'
+        f" threads = 64 : i64, group = {blocks} : i64}}"
+    )
+    program = compiled(
+        [q, k, k, angle, angle], lines, [("%0", q)], ("sm_90",), schedule
+    )
+    assert is_one_kernel(program)
+    for keys in (1, 6, 77):
+        query, key, value = shape.inputs(keys)
+        cos, sin = make((32,), torch.float16, 7), make((32,), torch.float16, 8)
+        (got,) = program.run(query, key, value, cos, sin, symbols=[keys])
+        low, high = query.chunk(2, -1)
+        turned = query * cos + torch.cat([-high, low], -1) * sin
+        close(got, shape.eager(turned, key, value), 4)
