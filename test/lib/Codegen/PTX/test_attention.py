@@ -251,8 +251,10 @@ def test_queries_that_are_computed_there(blocks: int) -> None:
         f'  %x = tssa.aten "aten::mul.Tensor"(%a0, %a3) : ({q}, {angle}) -> {q}',
         f'  %y = tssa.aten "aten::mul.Tensor"(%joined, %a4) : ({q}, {angle}) -> {q}',
         f'  %q = tssa.aten "aten::add.Tensor"(%x, %y, 1 : i64) : ({q}, {q}) -> {q}',
-        f'  %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %a1, %a2, none, 0.0 : f64,'
-        f" false, none, true) : ({q}, {k}, {k}) -> {q}",
+        (
+            f'  %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %a1, %a2, none, 0.0 : f64,'
+            f" false, none, true) : ({q}, {k}, {k}) -> {q}"
+        ),
     ]
     schedule = (
         '{family = "attention", lanes = 8 : i64, vectors = 2 : i64,'
