@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "pyjit/Codegen/OnlineSum.h"
 #include "llvm/ADT/SetVector.h"
+#include <numeric>
 
 using namespace mlir;
 
@@ -109,6 +110,14 @@ std::optional<std::pair<Factor, Factor>> factorsOf(const KernelGraph &graph,
 bool liesAlong(const Node *load, unsigned dim) {
   LinearForm form = linearize(load->offset);
   return form.coefficient(dim) == 1 && !form.isNonlinearIn(dim);
+}
+
+/// Whether vectors of two elements or more divide both widths, and so many of
+/// them hold either.
+bool haveVectors(int64_t features, int64_t columns) {
+  int64_t lanes = std::gcd(std::gcd(features, columns), Attention::kMostLanes);
+  return lanes > 1 &&
+         std::max(features, columns) <= Attention::kMostThreads * lanes;
 }
 
 bool isFloat(Type type) {
@@ -290,6 +299,8 @@ bool Finder::cut(Value logits, Value weights) {
       !liesAlong(found.key, found.ofScores.lane) ||
       !liesAlong(found.value, found.ofValues.lane))
     return fail("keys or values that do not lie along their vectors");
+  if (!haveVectors(found.features(), found.columns()))
+    return fail("heads that are not read by vectors of a warp");
   return found.queryCount <= Attention::kMostQueries ||
          fail("many queries for the same keys");
 }

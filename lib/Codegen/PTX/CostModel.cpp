@@ -347,11 +347,11 @@ Schedule chooseSchedule(const Attention &attention, const Machine &machine) {
            attention.columns() % lanes == 0;
   };
   schedule.lanes = 16 / bytes;
-  while (schedule.lanes > 1 && !divides(schedule.lanes))
+  while (schedule.lanes > 2 && !divides(schedule.lanes))
     schedule.lanes /= 2;
   // Wide ones are several accesses.
-  while (threadsPerKey(schedule, attention) > 32 && schedule.lanes < 16 &&
-         divides(2 * schedule.lanes))
+  while (threadsPerKey(schedule, attention) > Attention::kMostThreads &&
+         schedule.lanes < Attention::kMostLanes && divides(2 * schedule.lanes))
     schedule.lanes *= 2;
   // A thread holds a vector of sums in f32 for each query.
   schedule.vectors = attention.queryCount * schedule.lanes <= 16 ? 4 : 2;

@@ -259,13 +259,14 @@ bool verifySchedule(const Schedule &schedule, const Attention &attention,
   };
   if (schedule.family != Family::Attention)
     return no("a softmax between two sums has a schedule of its own");
-  if (!llvm::isPowerOf2_64(schedule.lanes) || schedule.lanes > 16 ||
+  if (!llvm::isPowerOf2_64(schedule.lanes) || schedule.lanes < 2 ||
+      schedule.lanes > Attention::kMostLanes ||
       attention.features() % schedule.lanes != 0 ||
       attention.columns() % schedule.lanes != 0)
     return no("vectors do not divide features and columns");
   if (schedule.threads % 32 != 0)
     return no("a block is made of warps of 32 threads");
-  if (threadsPerKey(schedule, attention) > 32)
+  if (threadsPerKey(schedule, attention) > Attention::kMostThreads)
     return no("a key takes more than a warp");
   if (schedule.vectors > 8)
     return no("more than 8 keys of a thread");

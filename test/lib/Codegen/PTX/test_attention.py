@@ -43,8 +43,10 @@ class Shape:
         self.query = (self.batch, self.all_heads, self.queries, self.width)
         self.result = (self.batch, self.all_heads, self.queries, self.columns)
 
-    def program(self, group: int = 1, threads: int = 64, vectors: int = 2) -> Versions:
-        """Compiled with a schedule whose clusters have `group` blocks."""
+    def program(
+        self, group: int = 1, threads: int = 64, vectors: int = 2, chosen: bool = False
+    ) -> Versions:
+        """Compiled with a schedule whose clusters have `group` blocks, or with the cost model's."""
         numbers = ", ".join(str(n) for n in self.query)
         q = layout(numbers, dtype=self.dtype)
         k = layout(f"{self.batch}, {self.heads}, s0, {self.width}", dtype=self.dtype)
@@ -68,7 +70,9 @@ class Shape:
             f" threads = {threads} : i64, group = {group} : i64}}"
         )
         chips = ("sm_90",) if group > 1 else ("sm_80", "sm_90")
-        return compiled(types, [call], [("%0", r)], chips, schedule)
+        return compiled(
+            types, [call], [("%0", r)], chips, "" if chosen else schedule
+        )
 
     def inputs(self, keys: int, seed: int = 0) -> list[torch.Tensor]:
         q = make(self.query, self.dtype, seed)
@@ -146,6 +150,23 @@ def test_many_queries_are_several_kernels() -> None:
     shape = Shape(group=4, queries=4)
     with pytest.raises(ValueError, match="does not fit"):
         shape.program()  # with the schedule of one
+
+
+@pytest.mark.parametrize("width", [33, 66, 1024])
+def test_heads_that_no_warp_reads_are_several_kernels(width: int) -> None:
+    """No vectors divide them, or there are more of these than threads."""
+    shape = Shape(width=width, columns=width)
+    program = shape.program(chosen=True)
+    assert not is_one_kernel(program)
+    shape.check(program, [5, 40])
+
+
+@pytest.mark.parametrize("width", [2, 6, 50, 62, 512])
+def test_heads_that_a_warp_just_reads(width: int) -> None:
+    shape = Shape(width=width, columns=width)
+    program = shape.program(chosen=True)
+    assert is_one_kernel(program)
+    shape.check(program, [5, 40])
 
 
 @pytest.mark.parametrize("mask", [torch.bool, torch.float16, torch.float32])
