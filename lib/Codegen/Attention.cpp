@@ -106,12 +106,6 @@ std::optional<std::pair<Factor, Factor>> factorsOf(const KernelGraph &graph,
                    factorOf(element, product.getRhs(), count)};
 }
 
-/// Whether the elements of a load lie side by side along `dim`.
-bool liesAlong(const Node *load, unsigned dim) {
-  LinearForm form = linearize(load->offset);
-  return form.coefficient(dim) == 1 && !form.isNonlinearIn(dim);
-}
-
 /// Whether vectors of two elements or more divide both widths, and so many of
 /// them hold either.
 bool haveVectors(int64_t features, int64_t columns) {

@@ -322,4 +322,9 @@ TypedAttr identityOf(const Node *reduce, bool negativeZero) {
   return IntegerAttr::get(type, value);
 }
 
+bool liesAlong(const Node *load, unsigned dim) {
+  LinearForm form = linearize(load->offset);
+  return form.coefficient(dim) == 1 && !form.isNonlinearIn(dim);
+}
+
 } // namespace pyjit::codegen

@@ -42,12 +42,6 @@ static Node *halfLoad(const Node *product, Value factor) {
              : nullptr;
 }
 
-/// Whether the elements of a load lie side by side along `dim`.
-static bool liesAlong(const Node *load, unsigned dim) {
-  LinearForm form = linearize(load->offset);
-  return form.coefficient(dim) == 1 && !form.isNonlinearIn(dim);
-}
-
 std::optional<RowsProduct> RowsProduct::find(const KernelGraph &graph) {
   RowsProduct found{onlyReduction(graph), nullptr, nullptr, {}};
   if (!found.sum || !found.sum->type.isF32() ||

@@ -36,8 +36,7 @@ void Planner::takeIntoAttention(Candidate *mine) {
     for (Value input : boundary(*mine).inputs) {
       Candidate *other = onlyProducer(input, mine);
       if (!other || llvm::any_of(other->owned, reduces) ||
-          epoch.lookup(other->owned.front()) !=
-              epoch.lookup(mine->owned.front()))
+          !areTogether(*other, *mine))
         continue;
       Candidate merged = join(*mine, *other);
       Group group = boundary(merged);
@@ -75,8 +74,7 @@ void Planner::joinEqualSizes() {
     SmallVector<tssa::Size> sizes = tssa::getSizes(type);
     for (Earlier &other : llvm::reverse(earlier)) {
       if (other.candidate->owned.empty() || other.sizes != sizes ||
-          epoch.lookup(other.candidate->owned.front()) !=
-              epoch.lookup(mine->owned.front()))
+          !areTogether(*other.candidate, *mine))
         continue;
       Candidate merged = join(*mine, *other.candidate);
       if (leavesAndReturns(merged) ||
@@ -101,8 +99,7 @@ void Planner::joinAttention() {
     Group between = boundary(*softmax);
     for (Value logits : between.inputs) {
       Candidate *first = onlyProducer(logits, softmax);
-      if (!first || epoch.lookup(first->owned.front()) !=
-                        epoch.lookup(last->owned.front()))
+      if (!first || !areTogether(*first, *last))
         continue;
       Candidate merged = join(join(*last, *softmax), *first);
       Group group = boundary(merged);

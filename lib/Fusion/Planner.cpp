@@ -490,8 +490,7 @@ void Planner::joinSiblings() {
     Group group = boundary(*mine);
     for (auto &[other, theirs] : earlier) {
       if (other->owned.empty() || !shareWalk(theirs, group) ||
-          epoch.lookup(other->owned.front()) !=
-              epoch.lookup(mine->owned.front()))
+          !areTogether(*other, *mine))
         continue;
       Candidate merged = join(*mine, *other);
       if (leavesAndReturns(merged) || !worthwhile(merged, *mine, *other))

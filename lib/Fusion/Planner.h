@@ -68,6 +68,10 @@ private:
   void joinEqualSizes();
   Candidate *onlyProducer(Value value, Candidate *reader);
 
+  /// Whether no speculation stands between them.
+  bool areTogether(const Candidate &a, const Candidate &b) const {
+    return epoch.lookup(a.owned.front()) == epoch.lookup(b.owned.front());
+  }
   /// The group with the kernel's boundary; ops in block order.
   Group boundary(const Candidate &candidate);
   bool isReadBy(Operation *user, Operation *root, const Candidate &candidate);

@@ -17,8 +17,8 @@ namespace pyjit::codegen {
 struct Attention {
   /// The most queries that share the keys which a block reads.
   static constexpr int64_t kMostQueries = 8;
-  /// A key is shared by the threads of a warp at most, a vector of up to so many
-  /// elements for each.
+  /// A key is shared by the threads of a warp at most, a vector of up to so
+  /// many elements for each.
   static constexpr int64_t kMostThreads = 32, kMostLanes = 16;
 
   /// Dims of one of the graphs.

@@ -136,6 +136,9 @@ struct Contraction {
 /// convolutions look so.
 std::optional<Contraction> asContraction(const Node *reduce);
 
+/// Whether the elements of a load lie side by side along `dim`.
+bool liesAlong(const Node *load, unsigned dim);
+
 /// What a reduction begins with, of its node's type: combining it with a value
 /// gives that value. `negativeZero`: a floating-point sum begins with -0.0.
 mlir::TypedAttr identityOf(const Node *reduce, bool negativeZero);

@@ -60,7 +60,6 @@ public:
   using Emitter::div;
   using Emitter::emit;
   using Emitter::exchange;
-  using Emitter::index;
   using Emitter::indexType;
   using Emitter::inInnerScope;
   using Emitter::intrinsic;
@@ -119,9 +118,7 @@ private:
     varying.set(dims.keys);
     for (unsigned d : dims.queries)
       varying.set(d);
-    unsigned count = schedule.vectors * queries;
-    ivs.resize(std::max<size_t>(ivs.size(), count), ivs[0]);
-    restart(count);
+    restart(schedule.vectors * queries);
   }
   unsigned canonical(const llvm::SmallBitVector &used,
                      unsigned u) const override {
@@ -201,6 +198,9 @@ private:
   }
   Value scalar(float value) {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  }
+  Value minusInfinity() {
+    return scalar(-std::numeric_limits<float>::infinity());
   }
   Value greatest(Value x, Value y) {
     return arith::MaximumFOp::create(b, x, y);
@@ -286,9 +286,7 @@ Value AttentionEmitter::product(unsigned u) {
   }
   SmallVector<Value> parts;
   for (unsigned i = 0; i < schedule.lanes; ++i)
-    parts.push_back(schedule.lanes == 1 && !isa<VectorType>(element.getType())
-                        ? element
-                        : vector::ExtractOp::create(b, element, i).getResult());
+    parts.push_back(vector::ExtractOp::create(b, element, i));
   for (; parts.size() > 1; parts.resize(parts.size() / 2))
     for (size_t i = 0, half = parts.size() / 2; i < half; ++i)
       parts[i] = scores.combine(score, parts[i], parts[i + half]);
@@ -309,7 +307,7 @@ void AttentionEmitter::take(ArrayRef<Value> logits, State &state) {
     sums = {most, arith::MulFOp::create(b, sums.total, factor),
             times(sums.values, factor)};
   }
-  Value infinite = scalar(-std::numeric_limits<float>::infinity());
+  Value infinite = minusInfinity();
   for (unsigned u = 0; u < logits.size(); ++u) {
     Sums &sums = state[u % queries];
     Value weight = below(logits[u], sums.most, infinite, 0);
@@ -359,7 +357,7 @@ AttentionEmitter::State AttentionEmitter::pass(Value first, State state) {
       return true;
     });
   SmallVector<Value> logits;
-  Value infinite = scalar(-std::numeric_limits<float>::infinity());
+  Value infinite = minusInfinity();
   for (unsigned u = 0; u < points; ++u)
     scores.know(attention.score, u, product(u));
   for (unsigned u = 0; u < points; ++u) {
@@ -376,8 +374,8 @@ AttentionEmitter::State AttentionEmitter::pass(Value first, State state) {
 /// What this thread has of all its keys.
 AttentionEmitter::State AttentionEmitter::walk() {
   Value none = scalar(0);
-  State state(queries, {scalar(-std::numeric_limits<float>::infinity()), none,
-                        scores.broadcast(none, schedule.lanes)});
+  State state(queries,
+              {minusInfinity(), none, scores.broadcast(none, schedule.lanes)});
   auto loop = scf::ForOp::create(
       b, scores.constant(0), scores.number(attention.keyCount()),
       scores.constant(schedule.vectors * keysAtOnce), flat(state));
@@ -542,7 +540,7 @@ Value AttentionEmitter::isBlind(Value most) {
                                  scores.number(attention.keyCount()),
                                  scores.constant(0));
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, most,
-                               scalar(-std::numeric_limits<float>::infinity()));
+                               minusInfinity());
 }
 
 /// A thread has a vector of columns of a query, or a few of these; where there

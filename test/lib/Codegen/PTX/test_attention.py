@@ -70,9 +70,7 @@ class Shape:
             f" threads = {threads} : i64, group = {group} : i64}}"
         )
         chips = ("sm_90",) if group > 1 else ("sm_80", "sm_90")
-        return compiled(
-            types, [call], [("%0", r)], chips, "" if chosen else schedule
-        )
+        return compiled(types, [call], [("%0", r)], chips, "" if chosen else schedule)
 
     def inputs(self, keys: int, seed: int = 0) -> list[torch.Tensor]:
         q = make(self.query, self.dtype, seed)
