@@ -72,11 +72,37 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         model(x)
 
 
+def is_drawn(config: pytest.Config, what: str, part: float) -> bool:
+    """The same for the same ``--part-seed``."""
+    seed = config.getoption("--part-seed")
+    return part >= 1 or random.Random(f"{seed} {what}").random() < part
+
+
+def part_of_files(config: pytest.Config) -> float:
+    """Of the files as of the tests in them: to collect one of which nothing runs takes time, too."""
+    return config.getoption("--part") ** 0.5
+
+
+def is_named(config: pytest.Config, file: Path) -> bool:
+    """Whether the command line has the file, and not only a folder of it."""
+    return any(Path(arg.partition("::")[0]).resolve() == file for arg in config.args)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files that are not drawn, or hold nothing that ``--alone`` admits, unless they are named."""
+    if collection_path.suffix != ".py" or is_named(config, collection_path):
+        return None
+    if config.getoption("--alone") == "only":
+        return None if "mark.alone" in collection_path.read_text() else True
+    file = str(collection_path.relative_to(ROOT))
+    return None if is_drawn(config, file, part_of_files(config)) else True
+
+
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Keeps the tests that ``--part`` and ``--most`` draw, the same ones for the same seed, and ``--alone`` admits."""
-    part, seed = config.getoption("--part"), config.getoption("--part-seed")
+    """Keeps the tests that ``--part`` and ``--most`` draw, and ``--alone`` admits."""
+    part = config.getoption("--part")
     most, alone = config.getoption("--most"), config.getoption("--alone")
     cases = Counter(item.nodeid.partition("[")[0] for item in items)
 
@@ -86,9 +112,11 @@ def pytest_collection_modifyitems(
         ):
             return False
         drawn = part
+        if alone != "only" and not is_named(config, item.path):
+            drawn /= part_of_files(config)
         if most:
             drawn *= most / max(most, cases[item.nodeid.partition("[")[0]])
-        return drawn >= 1 or random.Random(f"{seed} {item.nodeid}").random() < drawn
+        return is_drawn(config, item.nodeid, drawn)
 
     kept, left = [], []
     for item in items:

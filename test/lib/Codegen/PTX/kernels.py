@@ -227,16 +227,16 @@ class Program:
             raise AssertionError(error.decode())
 
 
-def assemble(ptx: str, chip: str) -> list[str]:
+def assemble(ptx: str, chip: str, may_spill: bool = False) -> list[str]:
     """What ptxas objects to in any of the modules: errors, and spilled registers."""
     return [
         complaint
         for module in re.split(r"^(?=\.version)", ptx, flags=re.MULTILINE)[1:]
-        for complaint in assemble_module(module, chip)
+        for complaint in assemble_module(module, chip, may_spill)
     ]
 
 
-def assemble_module(ptx: str, chip: str) -> list[str]:
+def assemble_module(ptx: str, chip: str, may_spill: bool) -> list[str]:
     assert PTXAS is not None
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernels.ptx"
@@ -257,5 +257,7 @@ def assemble_module(ptx: str, chip: str) -> list[str]:
     report = done.stdout + done.stderr
     if done.returncode != 0:
         return [report]
+    if may_spill:
+        return []
     spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", report)
     return [report] if any(int(n) for n in spills) else []

@@ -69,7 +69,8 @@ def compiled(
     for chip in chips:
         program = Versions(text, chip, chip == chips[-1], schedule)
         for version in program.all if PTXAS is not None else []:
-            assert assemble(version.ptx, chip) == []
+            # Of schedules that the cost model would not choose, registers may be short.
+            assert assemble(version.ptx, chip, may_spill=bool(schedule)) == []
     return program
 
 
