@@ -477,8 +477,11 @@ class CompiledFunction:
     def stay_quiet(self, calls: int, /) -> None:
         """So many calls that no specialization answers run in eager before the engine is asked again,
         unless grad mode and its kin change."""
-    def let_past(self, calls: int, /, *values: Any) -> None:
-        """So many calls with arguments like these run in eager before any specialization is asked."""
+    def let_all_past(self, calls: int, /) -> None:
+        """So many calls run in eager before any specialization is asked, unless grad mode and its kin change."""
+    def let_past(self, calls: int, /, *values: Any) -> bool:
+        """So many calls with arguments like these run in eager before any specialization is asked. Whether the latest
+        that were let past had such arguments."""
     def compare(
         self, specialization: Specialization | None = None, eager: bool = False, /
     ) -> None:

@@ -177,13 +177,15 @@ class Backoff:
         """No run for this reason any more."""
         self._account(reason).wait = math.inf
 
-    def answered(self, reason: Hashable, start: float, returned: bool = True) -> int:
+    def answered(
+        self, reason: Hashable, start: float, returned: bool = True, past: int = 0
+    ) -> int:
         """Eager has answered a call since ``start``; ``returned``: not by an exception. Returns how many of the next
-        calls need not be timed: each counts as much as the shortest that was."""
+        calls need not be timed: of these ``past`` came, and each counts as much as the shortest that was."""
         account = self._account(reason)
         taken = max(self.clock() - start, 0.0)
         account.shortest = min(account.shortest, taken)
-        account.wait -= taken + account.unseen * account.shortest
+        account.wait -= taken + past * account.shortest
         most = _MOST_UNSEEN
         if account.shortest > 0:
             most = max(most, int(_UNSEEN_SECONDS / account.shortest))

@@ -50,6 +50,10 @@ _capture_lock = threading.Lock()
 
 
 _MAX_CONTINUATIONS = 256
+_VAIN = 8
+"""Calls, each of another signature, that came by without a hit in between, for each call that is let past whatever its arguments are,"""
+_MOST_PAST = 31
+"""and how many of those at most: to ask some thirty specializations takes as long as a short call."""
 
 
 class _Observed(NamedTuple):
@@ -145,11 +149,12 @@ class Engine:
         self._backoff = Backoff(
             free=self._limit.free_recordings(), free_seconds=self._limit.free_seconds()
         )
-        # When the latest monitored run began; the modes when it came here; the hits when eager
-        # answered last.
+        # When the latest monitored run began; the modes when it came here.
         self._observed_since = 0.0
         self._observed_modes: tuple = ()
+        # When eager answered last: the hits, its calls, and how many in a row came by in vain.
         self._hits_before = -1
+        self._eager_before = self._in_vain = 0
         # With fullgraph: why a call was no whole graph, by its modes.
         self._not_whole: dict[tuple, Reason] = {}
         # Hits of specializations (None: of the function) that pyjit.explain made.
@@ -320,13 +325,22 @@ class Engine:
             returned = True
             return result
         finally:
-            unseen = self._backoff.answered(reason, start, returned)
-            if compiled.specializations and compiled.hits == self._hits_before:
-                # Nor do specializations need to be asked that answer nothing.
-                compiled.let_past(unseen, *args, *kwargs.values())
-            else:
-                compiled.stay_quiet(unseen)
-            self._hits_before = compiled.hits
+            past = max(compiled.eager_calls - self._eager_before - 1, 0)
+            unseen = self._backoff.answered(reason, start, returned, past)
+            self._let_past(unseen, args, kwargs)
+            self._eager_before = compiled.eager_calls
+
+    def _let_past(self, calls: int, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Of the next calls, so many need not come by. Nor do specializations need to be asked that answer nothing:
+        by calls like this one and, where each is another one, by any."""
+        compiled = self.compiled
+        if compiled.hits != self._hits_before or not compiled.specializations:
+            compiled.stay_quiet(calls)
+            self._in_vain = 0
+        elif not compiled.let_past(calls, *args, *kwargs.values()):
+            self._in_vain += 1
+            compiled.let_all_past(min(calls, self._in_vain // _VAIN, _MOST_PAST))
+        self._hits_before = compiled.hits
 
     def _give_up(self) -> None:
         """So many graph breaks leave nothing to win."""

@@ -94,7 +94,15 @@ void tellEngine(CompiledFunction *self, const char *method,
 }
 
 /// Counts a call that no specialization is asked to answer.
-bool isUnasked(CompiledFunction *self, uint64_t signature) {
+bool isUnasked(CompiledFunction *self, PyObject *const *args,
+               Py_ssize_t nargs) {
+  uint64_t modes = modesNow();
+  if (self->unaskedCalls && self->unaskedModes == modes) {
+    --self->unaskedCalls;
+    --self->anyUnasked;
+    return true;
+  }
+  uint64_t signature = signatureOf(args, nargs, modes);
   for (auto &unasked : self->unasked)
     if (unasked.calls && unasked.signature == signature) {
       --unasked.calls;
@@ -153,7 +161,7 @@ PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
   if (capture::isCapturing())
     return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
   Py_ssize_t nargs = countArguments(nargsf, kwnames);
-  if (self->anyUnasked && isUnasked(self, signatureOf(args, nargs, modesNow())))
+  if (self->anyUnasked && isUnasked(self, args, nargs))
     return callEager(self, args, nargsf, kwnames);
   // By index: a guard may run no Python code, but a hit's mock may, and that
   // code may clear the specializations.

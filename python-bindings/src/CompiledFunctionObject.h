@@ -31,6 +31,8 @@ struct CompiledFunction {
   struct Unasked {
     uint64_t signature, calls;
   } unasked[4];
+  /// Likewise calls of any signature in these modes.
+  uint64_t unaskedCalls, unaskedModes;
   uint64_t anyUnasked; ///< all of them
   /// Calls in these modes that eager answers where no specialization did,
   /// before the engine is asked; the modes that the latest such call began in.

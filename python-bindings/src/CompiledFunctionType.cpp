@@ -43,7 +43,7 @@ void endComparison(CompiledFunction *self) {
 void askAlways(CompiledFunction *self) {
   std::fill(std::begin(self->unasked), std::end(self->unasked),
             CompiledFunction::Unasked{});
-  self->anyUnasked = 0;
+  self->unaskedCalls = self->anyUnasked = 0;
 }
 
 void dropSpecializations(CompiledFunction *self) {
@@ -174,15 +174,35 @@ bool letPast(CompiledFunction *self, uint64_t signature, uint64_t calls) {
   return false;
 }
 
-/// let_past(calls, *values)
+bool isLetPast(const CompiledFunction *self, uint64_t signature) {
+  return std::any_of(std::begin(self->unasked), std::end(self->unasked),
+                     [&](const CompiledFunction::Unasked &unasked) {
+                       return unasked.signature == signature;
+                     });
+}
+
+/// let_past(calls, *values) -> bool
 PyObject *letPastNext(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   if (nargs < 1)
     return PyErr_Format(PyExc_TypeError, "let_past takes a number of calls");
   unsigned long long calls = PyLong_AsUnsignedLongLong(args[0]);
   if (PyErr_Occurred())
     return nullptr;
-  letPast(selfOf(self),
-          signatureOf(args + 1, nargs - 1, selfOf(self)->missModes), calls);
+  uint64_t signature =
+      signatureOf(args + 1, nargs - 1, selfOf(self)->missModes);
+  bool known = isLetPast(selfOf(self), signature);
+  letPast(selfOf(self), signature, calls);
+  return PyBool_FromLong(known);
+}
+
+PyObject *letAllPast(PyObject *object, PyObject *calls) {
+  unsigned long long number = PyLong_AsUnsignedLongLong(calls);
+  if (PyErr_Occurred())
+    return nullptr;
+  CompiledFunction *self = selfOf(object);
+  self->anyUnasked += number - self->unaskedCalls;
+  self->unaskedCalls = number;
+  self->unaskedModes = self->missModes;
   Py_RETURN_NONE;
 }
 
@@ -294,11 +314,15 @@ PyMethodDef methods[] = {
      "stay_quiet(calls): so many calls that no specialization answers run in "
      "eager "
      "before the engine is asked again, unless grad mode and its kin change."},
+    {"let_all_past", letAllPast, METH_O,
+     "let_all_past(calls): so many calls in the modes of the latest that no "
+     "specialization answered run in eager, before any is asked."},
     {"let_past",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(letPastNext)),
      METH_FASTCALL,
-     "let_past(calls, *values): so many calls with arguments like these run in "
-     "eager before any specialization is asked."},
+     "let_past(calls, *values) -> bool: so many calls with arguments like "
+     "these run in eager before any specialization is asked. Whether the "
+     "latest that were let past had such arguments."},
     {"compare", compareNext, METH_VARARGS,
      "compare(specialization=None, eager=False): times the next call that the "
      "specialization's "

@@ -205,6 +205,24 @@ def test_limit_of_specializations_is_cheap() -> None:
     assert observed(fast) == 4
 
 
+def test_limit_of_specializations_is_cheap_where_each_call_is_another() -> None:
+    """Sizes that come once: soon most calls ask no specialization. Those that are met again are found soon."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.vander(x, 3).relu()
+
+    fast = pyjit.compile(f, options={"max_records": 4})
+    for size in range(2, 2000):
+        x = values(size)
+        assert torch.equal(fast(x), f(x))
+    stats = pyjit.stats(fast)
+    assert stats["specializations"] == 4
+    assert stats["misses"] < 400, stats
+    for _ in range(60):
+        fast(values(4))
+    assert pyjit.stats(fast)["hits"] >= stats["hits"] + 25
+
+
 def test_limit_of_specializations_with_hits_in_between() -> None:
     def f(x: torch.Tensor, name: str) -> torch.Tensor:
         return torch.relu(x) * len(name)

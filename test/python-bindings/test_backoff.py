@@ -47,7 +47,7 @@ class Function:
         self.makes = makes
         self.hits = hits
         self.runs: list[int] = []
-        self.unseen = 0
+        self.unseen = self.past = 0
         self.calls = 0
         self.timed = 0
 
@@ -55,6 +55,7 @@ class Function:
         self.calls += 1
         if self.unseen:
             self.unseen -= 1
+            self.past += 1
             self.clock.now += self.eager
             return
         start = self.clock.now
@@ -70,7 +71,8 @@ class Function:
         self.timed += 1
         start = self.clock.now
         self.clock.now += self.eager
-        self.unseen = self.backoff.answered(reason, start)
+        self.unseen = self.backoff.answered(reason, start, past=self.past)
+        self.past = 0
 
 
 @pytest.mark.parametrize("ratio", [1.5, 20.0, 1000.0, 1e5])
@@ -130,14 +132,16 @@ def test_new_reason_is_noticed_at_once() -> None:
 def observed_of(calls: list[bool]) -> list[int]:
     """Which of these calls (whether they return) are recorded, where those that return make nothing."""
     backoff, clock = Backoff(hand := Hand()), hand
-    found, unseen = [], 0
+    found, unseen, past = [], 0, 0
     for number, returns in enumerate(calls):
         start = clock.now
         clock.now += 1e-5
         if unseen:
             unseen -= 1
+            past += 1
         elif not backoff.may_observe(None):
-            unseen = backoff.answered(None, start, returned=returns)
+            unseen = backoff.answered(None, start, returns, past)
+            past = 0
         else:
             found.append(number)
             if not returns:
