@@ -101,6 +101,9 @@ static void planForHost(OpPassManager &function,
   const x86::MatmulLimits &limits = options.target.cpu.matmul;
   convolutions.columns = limits.rows == INT64_MAX ? limits.columns : 0;
   function.addPass(library::createPlanConvolutionsPass(convolutions));
+  library::PlanBatchNormsPassOptions norms;
+  norms.host = true;
+  function.addPass(library::createPlanBatchNormsPass(norms));
   library::PlanAttentionPassOptions attention;
   attention.columns = limits.packRows == INT64_MAX ? 0 : limits.columns;
   attention.packRows = limits.packRows;

@@ -1,8 +1,9 @@
-//===- PlanBatchNorms.cpp - Batch norms of training, channels last --------===//
+//===- PlanBatchNorms.cpp - Batch norms of training as kernels ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contract: values equal up to rounding. Statistics are those of two passes
-// (mean, then the squares of distances from it), taken in float32.
+// (mean, then the squares of distances from it), taken in float32; on a host
+// corrected by what the first pass rounded.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,12 +31,16 @@ namespace {
 /// Fewer values of a channel are no mean worth two kernels.
 constexpr int64_t kMinRows = 64;
 
+bool isImages(RankedTensorType type) {
+  return type.getRank() >= 2 && type.hasStaticShape() &&
+         type.getNumElements() != 0 && tssa::isDense(type) &&
+         type.getDimSize(1) > 1;
+}
+
 /// Whether channels lie beside each other, so that threads walk them while rows
 /// are summed up.
 bool isChannelsLast(RankedTensorType type) {
-  return type.getRank() >= 2 && type.hasStaticShape() &&
-         type.getNumElements() != 0 && tssa::isDense(type) &&
-         tssa::getStrides(type)[1] == 1 && type.getDimSize(1) > 1;
+  return tssa::getStrides(type)[1] == 1;
 }
 
 bool isTakenFloat(Type element) {
@@ -104,19 +109,28 @@ public:
                            channel);
     return calls.call(operators::aten::rsqrt, {sum}, channel);
   }
-  /// The sum over all that one channel has.
+  /// The sum over all that one channel has. Where the elements of one image lie
+  /// beside each other, these are summed up first: more loops for threads, and
+  /// sums of fewer summands, which round less.
   Value sum(Value images) {
-    SmallVector<int64_t> dims{0};
-    llvm::append_range(dims, llvm::seq<int64_t>(2, type.getRank()));
-    return calls.call(
-        operators::aten::sum_dim_IntList,
-        {images, calls.integers(dims), calls.boolean(false), calls.none()},
-        channel);
+    auto inner = llvm::to_vector(llvm::seq<int64_t>(2, type.getRank()));
+    if (isChannelsLast(type)) {
+      inner.insert(inner.begin(), 0);
+      return sum(images, inner, channel);
+    }
+    auto ofEach = RankedTensorType::get(type.getShape().take_front(2),
+                                        type.getElementType());
+    return sum(sum(images, inner, ofEach), {0}, channel);
   }
   Value mean(Value images) { return scale(sum(images), 1.0 / double(rows)); }
   int64_t getRows() const { return rows; }
 
 private:
+  Value sum(Value value, ArrayRef<int64_t> dims, RankedTensorType to) {
+    return calls.call(
+        operators::aten::sum_dim_IntList,
+        {value, calls.integers(dims), calls.boolean(false), calls.none()}, to);
+  }
   Value combine(StringRef overload, std::array<Value, 2> operands,
                 Attribute factor) {
     bool ofChannels =
@@ -141,20 +155,33 @@ private:
   int64_t rows;
 };
 
-bool isTakenImage(Value images) {
-  if (!images)
-    return false;
-  RankedTensorType type = typeOf(images);
-  return isChannelsLast(type) && isTakenFloat(type.getElementType()) &&
-         type.getNumElements() / type.getDimSize(1) >= kMinRows;
-}
+struct PlanBatchNorms
+    : pyjit::library::impl::PlanBatchNormsPassBase<PlanBatchNorms> {
+  using PlanBatchNormsPassBase::PlanBatchNormsPassBase;
 
-/// Replaces the batch norm of a batch's own statistics; returns whether it did.
+  void runOnOperation() override;
+
+private:
+  bool plan(tssa::AtenOp op);
+  bool planForward(tssa::AtenOp op, bool tracks, unsigned numbers);
+  bool planBackward(tssa::AtenOp op);
+  bool isTakenImage(Value images) const {
+    if (!images || !isImages(typeOf(images)))
+      return false;
+    RankedTensorType type = typeOf(images);
+    return (host ? type.getElementType().isF32()
+                 : isChannelsLast(type) &&
+                       isTakenFloat(type.getElementType())) &&
+           type.getNumElements() / type.getDimSize(1) >= kMinRows;
+  }
+};
+
+/// Replaces the batch norm of a batch's own statistics, which moves running
+/// ones towards these if it `tracks`; its numbers begin with argument
+/// `numbers`. Returns whether it did.
 /// Ioffe and Szegedy, "Batch Normalization" (2015), algorithm 1.
-bool planForward(tssa::AtenOp op) {
-  bool tracks =
-      op.getOverload() != operators::aten::_native_batch_norm_legit_no_stats;
-  unsigned numbers = tracks ? 5 : 3;
+bool PlanBatchNorms::planForward(tssa::AtenOp op, bool tracks,
+                                 unsigned numbers) {
   Value images = tensorArgument(op, 0);
   auto training = dyn_cast_or_null<BoolAttr>(constantArgument(op, numbers));
   auto momentum = numberArgument(op, numbers + 1);
@@ -170,6 +197,15 @@ bool planForward(tssa::AtenOp op) {
   Value mean = c.mean(c.wide(images));
   Value centered = c.subtract(c.wide(images), mean);
   Value variance = c.mean(c.multiply(centered, centered));
+  if (host) {
+    // Eager sums in double precision there. What the rounded mean has left is
+    // taken away: Chan, Golub and LeVeque, "Algorithms for Computing the Sample
+    // Variance" (1983), the corrected two-pass algorithm.
+    Value rest = c.mean(centered);
+    mean = c.add(mean, rest);
+    centered = c.subtract(centered, rest);
+    variance = c.subtract(variance, c.multiply(rest, rest));
+  }
   Value inverse = c.inverseRoot(variance, *epsilon);
   Value factor = inverse;
   if (Value weight = tensorArgument(op, 1))
@@ -182,6 +218,8 @@ bool planForward(tssa::AtenOp op) {
     old.replaceAllUsesWith(c.narrow(value, old.getType()));
   };
   replace(0, result);
+  if (op.getNumResults() == 1)
+    return true;
   replace(1, mean);
   replace(2, inverse);
   if (!tracks)
@@ -198,7 +236,7 @@ bool planForward(tssa::AtenOp op) {
 }
 
 /// Likewise for its gradients, of which only those that are used are computed.
-bool planBackward(tssa::AtenOp op) {
+bool PlanBatchNorms::planBackward(tssa::AtenOp op) {
   Value gradient = tensorArgument(op, 0), images = tensorArgument(op, 1);
   Value mean = tensorArgument(op, 5), inverse = tensorArgument(op, 6);
   auto training = dyn_cast_or_null<BoolAttr>(constantArgument(op, 7));
@@ -227,34 +265,36 @@ bool planBackward(tssa::AtenOp op) {
   return true;
 }
 
-struct PlanBatchNorms
-    : pyjit::library::impl::PlanBatchNormsPassBase<PlanBatchNorms> {
-  using PlanBatchNormsPassBase::PlanBatchNormsPassBase;
+bool PlanBatchNorms::plan(tssa::AtenOp op) {
+  using namespace operators::aten;
+  StringRef name = op.getOverload();
+  if (name == native_batch_norm_backward)
+    return planBackward(op);
+  if (name == _native_batch_norm_legit_functional)
+    return planForward(op, /*tracks=*/true, /*numbers=*/5);
+  if (name == _native_batch_norm_legit_no_stats)
+    return planForward(op, /*tracks=*/false, /*numbers=*/3);
+  return name == batch_norm && !tensorArgument(op, 3) &&
+         !tensorArgument(op, 4) &&
+         planForward(op, /*tracks=*/false, /*numbers=*/5);
+}
 
-  void runOnOperation() override {
-    using namespace operators::aten;
-    SmallVector<tssa::AtenOp> norms;
-    getOperation().walk([&](tssa::AtenOp op) {
-      if (!op->hasAttr(attribute::kVendorCall))
-        norms.push_back(op);
-    });
-    llvm::SmallSetVector<Block *, 4> blocks;
-    for (tssa::AtenOp op : norms) {
-      StringRef name = op.getOverload();
-      bool planned = name == native_batch_norm_backward
-                         ? planBackward(op)
-                         : (name == _native_batch_norm_legit_functional ||
-                            name == _native_batch_norm_legit_no_stats) &&
-                               planForward(op);
-      if (!planned)
-        continue;
-      blocks.insert(op->getBlock());
-      op->erase();
-      ++numPlanned;
-    }
-    for (Block *block : blocks)
-      tssa::eraseUnused(*block);
+void PlanBatchNorms::runOnOperation() {
+  SmallVector<tssa::AtenOp> norms;
+  getOperation().walk([&](tssa::AtenOp op) {
+    if (!op->hasAttr(attribute::kVendorCall))
+      norms.push_back(op);
+  });
+  llvm::SmallSetVector<Block *, 4> blocks;
+  for (tssa::AtenOp op : norms) {
+    if (!plan(op))
+      continue;
+    blocks.insert(op->getBlock());
+    op->erase();
+    ++numPlanned;
   }
-};
+  for (Block *block : blocks)
+    tssa::eraseUnused(*block);
+}
 
 } // namespace

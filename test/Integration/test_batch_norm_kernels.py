@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Batch norms of training whose channels lie beside each other, which are kernels on a device: against eager, and no
-further from double precision than eager is."""
+"""Batch norms of training that are kernels (on a device those whose channels lie beside each other): against eager, and
+no further from double precision than eager is."""
 
 from __future__ import annotations
 
@@ -64,12 +64,15 @@ def check(
     name: str,
     dtype: torch.dtype,
     compile_options: dict[str, Any],
+    channels_last: bool = True,
     **options: Any,
 ) -> None:
     shape, mean = SIZES[name]
     torch.manual_seed(0)
     model = Block(shape[1], len(shape), **options).to(device)
-    layout = FORMATS.get(len(shape), torch.contiguous_format)
+    layout = torch.contiguous_format
+    if channels_last:
+        layout = FORMATS.get(len(shape), layout)
 
     def draw() -> torch.Tensor:
         return torch.randn(shape).to(device, dtype).contiguous(memory_format=layout)
@@ -100,6 +103,12 @@ def check(
 @pytest.mark.parametrize("name", SIZES)
 def test_training(name: str, dtype: torch.dtype) -> None:
     check("cpu", name, dtype, SIMULATED)
+
+
+@pytest.mark.parametrize("channels_last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("name", SIZES)
+def test_training_on_a_host(name: str, channels_last: bool) -> None:
+    check("cpu", name, torch.float32, {}, channels_last)
 
 
 @pytest.mark.parametrize(

@@ -302,14 +302,18 @@ def PadMatmulsPass : Pass<"library-pad-matmuls", "::mlir::func::FuncOp"> {
 }
 
 def PlanBatchNormsPass : Pass<"library-plan-batch-norms", "::mlir::func::FuncOp"> {
-  let summary = "Batch norms of training on a GPU as kernels, channels last";
+  let summary = "Batch norms of training as kernels";
   let description = [{
-    `aten::_native_batch_norm_legit_functional` and its form without running
+    `aten::_native_batch_norm_legit_functional`, its forms without running
     statistics, and `aten::native_batch_norm_backward`, of images of known size
     whose channels lie beside each other become sums over each channel and
     elementwise operators, which fuse with what is around them. Computed in
     float32: the mean first, then the squares of the distances from it. Other
     layouts stay calls.
+
+    With `host`, images in float32 of any layout are taken, whose elements of a
+    channel are summed up first, then these sums, and the mean is corrected by
+    the mean of the distances from it. Half precision stays a call.
 
     ```mlir
     func.func @f(%x: tensor<64x32xf32>, %w: tensor<32xf32>, %b: tensor<32xf32>) -> tensor<64x32xf32> {
@@ -327,6 +331,9 @@ def PlanBatchNormsPass : Pass<"library-plan-batch-norms", "::mlir::func::FuncOp"
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
   let statistics = [
     Statistic<"numPlanned", "batch-norms", "Batch norms that became kernels">
+  ];
+  let options = [
+    Option<"host", "host", "bool", "false", "Plan for a CPU">
   ];
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: pyjit-opt %s --library-plan-batch-norms | FileCheck %s
+// RUN: pyjit-opt %s --library-plan-batch-norms=host | FileCheck %s --check-prefix=HOST
 // RUN: pyjit-opt %s --pyjit-library | pyjit-opt --library-plan-batch-norms | pyjit-opt --pyjit-fuse | FileCheck %s --check-prefix=FUSED
 
 #last = #tssa.strides<[32768, 1, 1024, 32]>
@@ -66,6 +67,17 @@ func.func @rows(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
 }
 
 // Channels that lie apart, few values of a channel, double precision, running statistics that are used.
+// On a host the first is taken: sums over each image's part of a channel, then over these; the mean is corrected by the
+// mean of the distances from it.
+// HOST-LABEL: func.func @kept(
+// HOST: %[[PARTS:.*]] = tssa.aten "aten::sum.dim_IntList"(%arg0, [2 : i64, 3 : i64], false, none) : (tensor<8x32x8x8xf32>) -> tensor<8x32xf32>
+// HOST: %[[SUM:.*]] = tssa.aten "aten::sum.dim_IntList"(%[[PARTS]], [0 : i64], false, none)
+// HOST: %[[MEAN:.*]] = tssa.aten "aten::mul.Scalar"(%[[SUM]], 0.001953125 : f64)
+// HOST: %[[CENTERED:.*]] = tssa.aten "aten::sub.Tensor"(%arg0,
+// HOST: tssa.aten "aten::mul.Tensor"(%[[CENTERED]], %[[CENTERED]])
+// HOST: tssa.aten "aten::sum.dim_IntList"(%[[CENTERED]], [2 : i64, 3 : i64]
+// HOST-COUNT-3: batch_norm
+// HOST: return
 // CHECK-LABEL: func.func @kept(
 // CHECK-COUNT-4: batch_norm
 // CHECK: return
