@@ -22,8 +22,13 @@ namespace {
 
 /// More parts than these cost more choices than the vendor library's copies.
 constexpr size_t kMaxParts = 8;
-/// Shorter runs of one part are no vectors.
-constexpr int64_t kMinRun = 8;
+/// Shorter runs of one part are no vectors of a device. A host's library copies
+/// them one by one, which takes longer than to choose.
+constexpr int64_t kMinRunOnDevice = 8;
+
+bool isTooShort(StructuredCall &call, int64_t run) {
+  return call.isOnDevice() && run < kMinRunOnDevice;
+}
 
 /// inputs[k] at positions below ends[k] of dimension `at`, the first that
 /// holds.
@@ -80,7 +85,7 @@ std::optional<Parts> findParts(StructuredCall &call, unsigned dim,
   int64_t run = parts.block;
   for (unsigned d = dim + 1; d < rank; ++d)
     run *= type.getDimSize(d);
-  if (run < kMinRun)
+  if (isTooShort(call, run))
     return refuse("parts that are shorter than a vector");
   return parts;
 }
@@ -242,7 +247,7 @@ SmallVector<Value> lowerStack(StructuredCall &call) {
   for (unsigned d = *dim + 1; d < rank; ++d)
     run *= type.getDimSize(d);
   size_t count = call.op.getInputs().size();
-  if (run < kMinRun || count > kMaxParts || count == 0)
+  if (isTooShort(call, run) || count > kMaxParts || count == 0)
     return call.stays("no parts, many, or shorter ones than a vector");
   SmallVector<AffineExpr> exprs;
   for (unsigned d = 0; d < rank; ++d)

@@ -2,6 +2,15 @@
 // RUN: pyjit-opt %s --convert-tssa-to-linalg | FileCheck %s
 // RUN: pyjit-opt %s --pass-pipeline="builtin.module(func.func(convert-tssa-to-linalg{explain=true}))" -verify-diagnostics -o /dev/null
 
+// Each element is a part's; on a host, whose library would copy them one by one, runs may be as short.
+// CHECK-LABEL: func.func @stack
+// CHECK: linalg.index 1
+// CHECK: arith.select
+func.func @stack(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64x2xf32> {
+  %0 = tssa.aten "aten::stack"([%a, %b], -1 : i64) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64x2xf32>
+  return %0 : tensor<64x2xf32>
+}
+
 // The joined dimension is walked in blocks of the greatest common divisor.
 // CHECK-LABEL: func.func @cat
 // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<5x16x4xf32>)
