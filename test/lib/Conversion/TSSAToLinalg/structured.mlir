@@ -24,7 +24,7 @@ func.func @cat(%a: tensor<32x4xf32>, %b: tensor<48x4xf32>) -> tensor<80x4xf32> {
 
 // CHECK-LABEL: func.func @short_parts
 // CHECK: aten::cat
-func.func @short_parts(%a: tensor<32x3xf32>, %b: tensor<32x2xf32>) -> tensor<32x5xf32> {
+func.func @short_parts(%a: tensor<32x3xf32>, %b: tensor<32x2xf32>) -> tensor<32x5xf32> attributes {pyjit.device = "cuda:0"} {
   // expected-remark @+1 {{'aten::cat' stays a vendor call: parts that are shorter than a vector}}
   %0 = tssa.aten "aten::cat"([%a, %b], 1 : i64) : (tensor<32x3xf32>, tensor<32x2xf32>) -> tensor<32x5xf32>
   return %0 : tensor<32x5xf32>
