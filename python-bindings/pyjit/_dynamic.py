@@ -20,6 +20,7 @@ MAX_OUTCOMES = 4
 
 # Containers of numbers that a continuation may be given.
 _TUPLES = (tuple, torch.Size)
+_FLAGS = (bool, type(None))
 _VALUES = (ArgumentKind.VALUE, ArgumentKind.RESULT, ArgumentKind.LIFTED)
 
 
@@ -52,7 +53,7 @@ def _numbers_in(value: Any) -> Any:
     if type(value) is slice:
         return _numbers_in((value.start, value.stop, value.step))
     if type(value) not in _TUPLES:
-        return value if isinstance(value, int | float) else None
+        return value if issubclass(type(value), int | float) else None
     return tuple(_numbers_in(element) for element in value)
 
 
@@ -332,7 +333,7 @@ class DynamicNumbers:
         varies = (
             (kind == ArgumentKind.RESULT and type(value) is float)
             or kind == ArgumentKind.LIFTED
-            or (told_by_value and not isinstance(value, bool | None) and differs)
+            or (told_by_value and type(value) not in _FLAGS and differs)
         )
         is_number = type(value) in (int, float)
         if kind in (ArgumentKind.ITERATOR, ArgumentKind.OPAQUE) or (
@@ -356,7 +357,7 @@ class DynamicNumbers:
             for i in sorted(self.unseen)
             if i < len(arguments.values)
             # One of two values cannot be made an object of its own.
-            and not isinstance(arguments.values[i], bool | None)
+            and type(arguments.values[i]) not in _FLAGS
             and (
                 arguments.kinds[i] != ArgumentKind.OBJECT
                 or type(arguments.values[i]) in (*_TUPLES, slice)

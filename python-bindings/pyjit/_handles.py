@@ -15,15 +15,16 @@ _NO_OWNER = (types.NoneType, types.ModuleType, type, torch.Tensor)
 
 def is_handle(value: Any) -> bool:
     """An object of a C type that is told from others by its identity alone, and that nobody calls; or a bound
-    method of such a type (``tokens.append``), which is a new object each time that it is looked up."""
-    if isinstance(value, types.BuiltinMethodType):
+    method of such a type (``tokens.append``), which is a new object each time that it is looked up. Nothing is asked
+    of an object of a user's class, not its ``__class__`` either."""
+    if type(value) is types.BuiltinMethodType:
         return not isinstance(value.__self__, _NO_OWNER)
     cls = type(value)
     return (
         not cls.__flags__ & _HEAP_TYPE
         and cls.__module__ != "builtins"
         and cls.__hash__ is object.__hash__
-        and not isinstance(value, torch.dtype | torch.layout | torch.memory_format)
+        and cls not in (torch.dtype, torch.layout, torch.memory_format)
         and not hasattr(value, "__dict__")
         and not hasattr(cls, "__len__")
         and not callable(value)

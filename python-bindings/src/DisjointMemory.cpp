@@ -3,6 +3,8 @@
 
 #include "DisjointMemory.h"
 
+#include "capture/tensors/TensorObject.h"
+
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -20,7 +22,7 @@ bool DisjointMemory::check(const uint32_t *list, uint32_t count,
   }
   for (Range &range : ranges) {
     PyObject *object = registers[list[range.number]];
-    if (!THPVariable_Check(object))
+    if (!capture::isTensorObject(object))
       return false;
     const c10::TensorImpl *tensor =
         THPVariable_Unpack(object).unsafeGetTensorImpl();

@@ -8,6 +8,7 @@
 #include "TorchState.h"
 
 #include "capture/tensors/AutocastCache.h"
+#include "capture/tensors/TensorObject.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -295,7 +296,7 @@ bool Guards::run(const PyjitInst *insts, uint32_t count, Frame &frame,
 
 bool Guards::tensorMatches(PyObject *object, const PyjitTensorMeta &meta,
                            bool layout) const {
-  if (!THPVariable_Check(object))
+  if (!capture::isTensorObject(object))
     return false;
   const c10::TensorImpl *impl =
       THPVariable_Unpack(object).unsafeGetTensorImpl();

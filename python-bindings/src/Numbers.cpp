@@ -4,6 +4,7 @@
 #include "Guards.h"
 
 #include "capture/objects/ObjectKinds.h"
+#include "capture/tensors/TensorObject.h"
 
 #include <ATen/EmptyTensor.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -48,7 +49,7 @@ bool Guards::stepNumber(const PyjitInst &inst, Frame &frame) {
   case PYJIT_GUARD_SIZE:
   case PYJIT_GUARD_STRIDE: {
     PyObject *object = frame.registers[inst.a];
-    if (!THPVariable_Check(object))
+    if (!capture::isTensorObject(object))
       return false;
     const c10::TensorImpl *impl =
         THPVariable_Unpack(object).unsafeGetTensorImpl();
@@ -69,7 +70,7 @@ bool Guards::stepNumber(const PyjitInst &inst, Frame &frame) {
 void Guards::collectChangedSizes(PyObject *object, const PyjitTensorMeta &meta,
                                  const AccessPath &path,
                                  std::vector<AccessPath> &changed) const {
-  if (!path || !THPVariable_Check(object))
+  if (!path || !capture::isTensorObject(object))
     return;
   const c10::TensorImpl *impl =
       THPVariable_Unpack(object).unsafeGetTensorImpl();
@@ -144,7 +145,7 @@ AccessPath Guards::pathOf(uint32_t reg) const {
       return PyUnicode_Check(key) &&
              !PyUnicode_CompareWithASCIIString(key, name);
     };
-    if (is("__self__"))
+    if (AccessPath::leadsOn(key))
       return named(inst.a, Step::Attr);
     const char *text = PyUnicode_AsUTF8(key);
     bool inner = text && !std::strncmp(text, "inner", 5);

@@ -5,6 +5,8 @@
 
 #include "pyjit-rt/Hooks.h"
 
+#include "capture/tensors/TensorObject.h"
+
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/function.h>
@@ -29,7 +31,7 @@ struct FreedBackward final : autograd::Node {
 } // namespace
 
 PyObject *readGradient(PyObject *object) {
-  return THPVariable_Check(object)
+  return capture::isTensorObject(object)
              ? THPVariable_Wrap(THPVariable_Unpack(object).grad())
              : nullptr;
 }
@@ -52,7 +54,7 @@ bool isUnhooked(PyObject *object) {
 }
 
 PyObject *readNumber(PyObject *object) {
-  if (!THPVariable_Check(object))
+  if (!capture::isTensorObject(object))
     return nullptr;
   const at::Tensor &t = THPVariable_Unpack(object);
   if (t.dim() || !t.device().is_cpu() || t.layout() != c10::kStrided)

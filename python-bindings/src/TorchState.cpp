@@ -4,6 +4,7 @@
 #include "TorchState.h"
 
 #include "capture/interpreter/DefaultDevice.h"
+#include "capture/tensors/TensorObject.h"
 
 #include <ATen/Context.h>
 #include <ATen/SavedTensorHooks.h>
@@ -116,7 +117,7 @@ uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes,
                      Sizes sizes) {
   uint64_t signature = mix(modes, nargs);
   for (Py_ssize_t i = 0; i < nargs; ++i) {
-    if (!THPVariable_Check(args[i])) {
+    if (!capture::isTensorObject(args[i])) {
       // Numbers may be inputs of one specialization; text, flags and the like
       // are not.
       bool itself = PyUnicode_CheckExact(args[i]) || PyBool_Check(args[i]) ||

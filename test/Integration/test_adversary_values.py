@@ -15,6 +15,7 @@ import types
 from typing import Any, NamedTuple
 
 import numpy
+import pyjit
 import torch
 from Integration.harness import (
     Compile,
@@ -554,3 +555,30 @@ def test_every_intermediate_is_empty(compile: Compile) -> Steps:
         yield f(values(0, 4))
     yield f(values(3, 4))
     yield f(values(0, 4))
+
+
+def test_objects_are_not_asked_for_their_class() -> None:
+    """A lazy proxy is loaded by whoever reads its ``__class__``, and one that logs what is read would log it."""
+
+    class Lazy:
+        def __init__(self) -> None:
+            self.__dict__["read"] = []
+
+        def __getattribute__(self, name: str) -> Any:
+            object.__getattribute__(self, "__dict__")["read"].append(name)
+            return 2.0
+
+    def passed(x: torch.Tensor, lazy: Any) -> torch.Tensor:
+        return x + 1
+
+    def used(x: torch.Tensor, lazy: Any) -> torch.Tensor:
+        return x * lazy.scale
+
+    for f in (passed, used):
+        logs = []
+        for call in (f, pyjit.compile(f)):
+            lazy = Lazy()
+            for size in (2, 2, 3, 4, 4):
+                call(torch.ones(size), lazy)
+            logs.append(object.__getattribute__(lazy, "__dict__")["read"])
+        assert logs[0] == logs[1]

@@ -311,3 +311,22 @@ def test_model_compiled_and_schedule_outside(compile: Compile) -> Steps:
         optimizer.step()
         schedule.step()
         yield [state(m, optimizer), rates(optimizer)]
+
+
+def test_step_alone_with_a_schedule() -> None:
+    """A schedule wraps the optimizer's step, which then reaches it by a weak reference: its rate is an input."""
+    results, steps = [], None
+    for compiled in (False, True):
+        model = perceptron()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        schedule = schedulers.ExponentialLR(optimizer, 0.9)
+        step = steps = pyjit.compile(optimizer.step) if compiled else optimizer.step
+        for seed in range(12):
+            optimizer.zero_grad()
+            model(values(4, 4, seed=seed)).square().mean().backward()
+            step()
+            schedule.step()
+        results.append([p.detach() for p in model.parameters()])
+    torch.testing.assert_close(*results)
+    stats = pyjit.stats(steps)
+    assert stats["specializations"] <= 2 and stats["hits"] >= 9, stats

@@ -17,6 +17,7 @@
 #include "numbers/LiftedArguments.h"
 #include "pyjit-c/Operators.h"
 #include "tensors/TensorImpl.h"
+#include "tensors/TensorObject.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
@@ -135,7 +136,7 @@ int DataScalars::readContains(PyObject *object, PyObject *item, bool negated) {
     rt::Number number;
     if (PyBool_Check(item))
       same = at::eq(t, item == Py_True);
-    else if (THPVariable_Check(item))
+    else if (isTensorObject(item))
       same = usable(item) ? at::eq(THPVariable_Unpack(item), t) : same;
     else if (asNumber(item, number))
       same =

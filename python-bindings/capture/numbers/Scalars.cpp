@@ -168,11 +168,7 @@ AccessPath Scalars::pathTo(Node *owner, Select select, PyObject *key,
   case Select::Item:
     return key ? holder.entry(key) : holder.then(Step::Item, int64_t(index));
   case Select::Field:
-    // What a bound method is given first.
-    if (PyUnicode_Check(key) &&
-        !PyUnicode_CompareWithASCIIString(key, "__self__"))
-      return named(Step::Attr);
-    return {};
+    return AccessPath::leadsOn(key) ? named(Step::Attr) : AccessPath();
   case Select::Cell:
     return holder.then(Step::Cell, int64_t(index));
   case Select::Defaults:

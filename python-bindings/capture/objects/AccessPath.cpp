@@ -106,6 +106,12 @@ AccessPath AccessPath::from(int argument, size_t step) const {
   return path;
 }
 
+bool AccessPath::leadsOn(PyObject *name) {
+  return PyUnicode_Check(name) &&
+         (!PyUnicode_CompareWithASCIIString(name, "__self__") ||
+          !PyUnicode_CompareWithASCIIString(name, "referent"));
+}
+
 /// What an object holds there; borrowed, null if nothing that is found without
 /// running code.
 PyObject *AccessPath::follow(PyObject *holder, const Element &element) {

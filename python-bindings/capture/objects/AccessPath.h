@@ -49,6 +49,10 @@ public:
   AccessPath size(int64_t dim) const { return then(Step::Size, dim); }
   AccessPath stride(int64_t dim) const { return then(Step::Stride, dim); }
 
+  /// Whether a field of this name leads to another object, as an attribute
+  /// does: what a bound method is given first, what a weak reference shows.
+  static bool leadsOn(PyObject *name);
+
   bool empty() const { return number < 0 && !root; }
   explicit operator bool() const { return !empty(); }
   /// The argument that it begins at, or -1.

@@ -175,12 +175,15 @@ void pyjit::capture::recordOverLists(Impl &impl, Impl::Operation &op,
       const c10::IValue &input = op.inputs[k];
       size_t place = each->places[k];
       part.inputs[place] = input.isList() ? input.toListRef()[i] : input;
-      if (lifted[k].empty() || !part.facts.takesNumbers)
+      if (lifted[k].empty())
         continue;
       PyObject *number = lifted[k][input.isList() ? i : 0];
-      if (!part.facts.takesFloatsOnly || !number || PyFloat_Check(number))
+      if (!number)
+        continue;
+      if (part.facts.takesNumbers &&
+          (!part.facts.takesFloatsOnly || PyFloat_Check(number)))
         (*part.lifted)[place] = number;
-      else
+      else // of a norm, say, whose order makes it another operator
         impl.recording.scalars.specialize(number);
     }
     recordOperator(impl, part, {inPlace ? list[i] : outputs[0].toListRef()[i]});

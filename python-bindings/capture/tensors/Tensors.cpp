@@ -5,6 +5,7 @@
 #include "pyjit-c/Operators.h"
 #include "tensors/Gradients.h"
 #include "tensors/TensorImpl.h"
+#include "tensors/TensorObject.h"
 #include "tensors/Wrappers.h"
 
 #include <ATen/SavedTensorHooks.h>
@@ -85,7 +86,7 @@ TensorRecorder::TensorRecorder(Recording &recording)
 TensorRecorder::~TensorRecorder() { stop(); }
 
 bool TensorRecorder::isTensor(PyObject *object) {
-  return THPVariableClass && THPVariable_Check(object);
+  return isTensorObject(object);
 }
 
 TensorInfo *TensorRecorder::Impl::find(const at::TensorBase &shown) {

@@ -5,6 +5,7 @@
 
 #include "tensors/FreedGraphs.h"
 #include "tensors/TensorImpl.h"
+#include "tensors/TensorObject.h"
 
 #include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -91,7 +92,7 @@ bool WrittenLeaves::isUndermined(
     return false;
   bool found = false;
   auto look = [&](PyObject *saved) {
-    if (!saved || !THPVariable_Check(saved))
+    if (!saved || !isTensorObject(saved))
       return;
     auto write = uncounted.find(storageOf(THPVariable_Unpack(saved)));
     found |= write != uncounted.end() && node->sequence_nr() < write->second;
