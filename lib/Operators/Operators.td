@@ -511,6 +511,8 @@ foreach rank = ["2d", "3d"] in {
   def : Structured<"aten::max_pool" # rank # "_with_indices", "max_pool" # rank>;
   def : Structured<"aten::max_pool" # rank # "_with_indices_backward",
                    "max_pool" # rank # "_backward">;
+  def : Structured<"aten::avg_pool" # rank # "_backward",
+                   "avg_pool" # rank # "_backward">;
 }
 
 //===----------------------------------------------------------------------===//

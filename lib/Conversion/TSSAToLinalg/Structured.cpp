@@ -67,6 +67,10 @@ SmallVector<Value> lowerMaxPoolBackwardOf(StructuredCall &c) {
 template <unsigned Rank> SmallVector<Value> lowerAvgPoolOf(StructuredCall &c) {
   return lowerAvgPool(c, Rank);
 }
+template <unsigned Rank>
+SmallVector<Value> lowerAvgPoolBackwardOf(StructuredCall &c) {
+  return lowerAvgPoolBackward(c, Rank);
+}
 template <bool Largest> SmallVector<Value> lowerExtremeOf(StructuredCall &c) {
   return lowerExtreme(c, Largest);
 }
@@ -98,6 +102,10 @@ constexpr StructuredRule kStructuredRules[] = {
     {"avg_pool1d", lowerAvgPoolOf<1>, StructuredRule::AnySizes},
     {"avg_pool2d", lowerAvgPoolOf<2>, StructuredRule::AnySizes},
     {"avg_pool3d", lowerAvgPoolOf<3>, StructuredRule::AnySizes},
+    {"avg_pool2d_backward", lowerAvgPoolBackwardOf<2>,
+     StructuredRule::AnySizes},
+    {"avg_pool3d_backward", lowerAvgPoolBackwardOf<3>,
+     StructuredRule::AnySizes},
 };
 
 } // namespace

@@ -109,6 +109,8 @@ llvm::SmallVector<mlir::Value> lowerMaxPoolBackward(StructuredCall &call,
                                                     unsigned rank);
 llvm::SmallVector<mlir::Value> lowerAvgPool(StructuredCall &call,
                                             unsigned rank);
+llvm::SmallVector<mlir::Value> lowerAvgPoolBackward(StructuredCall &call,
+                                                    unsigned rank);
 
 } // namespace pyjit
 

@@ -271,14 +271,16 @@ Value placeOfLargest(OpBuilder &b, Location loc, ValueRange elements,
 }
 
 /// The extents of windows that lie side by side and cover the operand of the
-/// pool whose gradient is asked for (the schema begins `grad_output, self`).
+/// pool whose gradient is asked for (the schema begins `grad_output, self,
+/// kernel_size, stride, padding`, and goes on with `dilation` if it `dilates`).
 std::optional<SmallVector<int64_t>> findTiles(StructuredCall &call,
-                                              unsigned rank) {
+                                              unsigned rank, bool dilates) {
   SmallVector<int64_t> ones(rank, 1), zeros(rank, 0);
   auto size = numbersAt(call, 2, ones);
   auto stride = size ? numbersAt(call, 3, *size) : std::nullopt;
   if (call.isOnDevice() || !stride || *stride != *size ||
-      numbersAt(call, 4, zeros) != zeros || numbersAt(call, 5, ones) != ones)
+      numbersAt(call, 4, zeros) != zeros ||
+      (dilates && numbersAt(call, 5, ones) != ones))
     return std::nullopt;
   RankedTensorType type = call.result();
   auto gradient = cast<RankedTensorType>(call.op.getInputs()[0].getType());
@@ -291,6 +293,17 @@ std::optional<SmallVector<int64_t>> findTiles(StructuredCall &call,
         gradient.getDimSize(d) * (*size)[w] != type.getDimSize(d))
       return std::nullopt;
   return size;
+}
+
+/// From each element of a pool's operand to its window, one of `tiles`.
+AffineMap tileMap(OpBuilder &b, unsigned rank, ArrayRef<int64_t> tiles) {
+  unsigned first = rank - tiles.size();
+  SmallVector<AffineExpr> exprs;
+  for (unsigned d = 0; d < rank; ++d) {
+    AffineExpr expr = b.getAffineDimExpr(d);
+    exprs.push_back(d < first ? expr : expr.floorDiv(tiles[d - first]));
+  }
+  return AffineMap::get(rank, 0, exprs, b.getContext());
 }
 
 /// Whether `type` has its channels last: ATen makes it by a kernel of its own.
@@ -362,18 +375,13 @@ SmallVector<Value> lowerMaxPool(StructuredCall &call, unsigned rank) {
 /// gradient is its window's where it was the largest.
 SmallVector<Value> lowerMaxPoolBackward(StructuredCall &call, unsigned rank) {
   RankedTensorType type = call.result();
-  auto windows = findTiles(call, rank);
+  auto windows = findTiles(call, rank, /*dilates=*/true);
   Value gradient = call.tensor(0), places = call.tensor(7);
   if (!windows || !gradient || !places)
     return call.stays("a device, or windows that meet or leave something out");
   OpBuilder &b = call.b;
   unsigned first = type.getRank() - rank;
-  SmallVector<AffineExpr> exprs;
-  for (unsigned d = 0; d < type.getRank(); ++d) {
-    AffineExpr expr = b.getAffineDimExpr(d);
-    exprs.push_back(d < first ? expr : expr.floorDiv((*windows)[d - first]));
-  }
-  AffineMap map = AffineMap::get(type.getRank(), 0, exprs, b.getContext());
+  AffineMap map = tileMap(b, type.getRank(), *windows);
   auto body = [&](OpBuilder &in, Location at, ValueRange x) -> Value {
     AffineExpr place = in.getAffineConstantExpr(0);
     for (unsigned d = first; d < type.getRank(); ++d)
@@ -425,6 +433,41 @@ SmallVector<Value> lowerAvgPool(StructuredCall &call, unsigned rank) {
   };
   return {overPlaces(call, *windows, FloatAttr::get(element, 0.0),
                      call.result(), mean)};
+}
+
+/// Of windows that meet no others and leave nothing out, each element's
+/// gradient is a part of its window's.
+SmallVector<Value> lowerAvgPoolBackward(StructuredCall &call, unsigned rank) {
+  RankedTensorType type = call.result();
+  auto windows = findTiles(call, rank, /*dilates=*/false);
+  Value gradient = call.tensor(0);
+  Attribute given = call.op.getArgs()[7];
+  auto divisor = dyn_cast<IntegerAttr>(given);
+  if (!windows || !gradient ||
+      (!divisor && given != operators::getNoneArgument(call.b.getContext())))
+    return call.stays("a device, or windows that meet or leave something out");
+  int64_t parts = divisor ? divisor.getInt() : 1;
+  if (!divisor)
+    for (int64_t extent : *windows)
+      parts *= extent;
+  auto element = cast<FloatType>(type.getElementType());
+  auto body = [&](OpBuilder &in, Location at, ValueRange x) -> Value {
+    FloatType wide = element.getWidth() < 32 ? in.getF32Type() : element;
+    auto number = [&](FloatType of, double value) -> Value {
+      return arith::ConstantOp::create(in, at, in.getFloatAttr(of, value));
+    };
+    Value part = x[0];
+    if (wide != element)
+      part = arith::ExtFOp::create(in, at, wide, part);
+    part = arith::DivFOp::create(in, at, part, number(wide, double(parts)));
+    if (wide != element)
+      part = arith::TruncFOp::create(in, at, element, part);
+    // ATen adds it to a zero, which takes a negative one's sign.
+    return arith::AddFOp::create(in, at, part, number(element, 0));
+  };
+  AffineMap map = tileMap(call.b, type.getRank(), *windows);
+  return {
+      makeMap(call.b, call.loc(), type, {call.shown(gradient)}, {map}, body)};
 }
 
 } // namespace pyjit

@@ -78,6 +78,26 @@ func.func @gradient_of_windows_that_meet(%g: tensor<2x3x7x7xf32>, %x: tensor<2x3
   return %0 : tensor<2x3x8x8xf32>
 }
 
+// Likewise of a mean; half precision is divided in float32.
+// CHECK-LABEL: func.func @gradient_of_mean
+// CHECK: linalg.generic {indexing_maps = [#[[WINDOW]], #{{.*}}], {{.*}} ins(%arg0 :
+// CHECK: arith.extf
+// CHECK: arith.divf %{{.*}}, %cst
+// CHECK: arith.truncf
+// CHECK-NOT: aten::
+func.func @gradient_of_mean(%g: tensor<2x3x4x4xbf16>, %x: tensor<2x3x8x8xbf16>) -> tensor<2x3x8x8xbf16> {
+  %0 = tssa.aten "aten::avg_pool2d_backward"(%g, %x, [2 : i64, 2 : i64], [], [0 : i64, 0 : i64], false, true, none) : (tensor<2x3x4x4xbf16>, tensor<2x3x8x8xbf16>) -> tensor<2x3x8x8xbf16>
+  return %0 : tensor<2x3x8x8xbf16>
+}
+
+// CHECK-LABEL: func.func @gradient_of_padded_mean
+// CHECK: aten::avg_pool2d_backward
+func.func @gradient_of_padded_mean(%g: tensor<2x3x8x8xf32>, %x: tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32> {
+  // expected-remark @+1 {{'aten::avg_pool2d_backward' stays a vendor call: a device, or windows that meet or leave something out}}
+  %0 = tssa.aten "aten::avg_pool2d_backward"(%g, %x, [3 : i64, 3 : i64], [1 : i64, 1 : i64], [1 : i64, 1 : i64], false, true, none) : (tensor<2x3x8x8xf32>, tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32>
+  return %0 : tensor<2x3x8x8xf32>
+}
+
 // A device's library has not been measured beside such kernels.
 // CHECK-LABEL: func.func @device
 // CHECK: aten::avg_pool2d
