@@ -3,6 +3,7 @@
 
 #include "pyjit/Compiler/Target.h"
 #include "pyjit/Codegen/PTX/Compile.h"
+#include "pyjit/Codegen/X86/HostVectorMath.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -11,7 +12,8 @@ using namespace llvm;
 namespace pyjit::compiler {
 
 CpuTarget CpuTarget::host() {
-  return {x86::hostVectorBits(), x86::hostMatmulLimits()};
+  return {x86::hostVectorBits(), x86::hostMatmulLimits(),
+          !x86::hostVectorMath().empty()};
 }
 
 Expected<CpuTarget> CpuTarget::named(StringRef name) {

@@ -26,6 +26,8 @@ struct CpuTarget {
   unsigned vectorBits = 256;
   /// Where matmuls with packed weights are kernels of ours.
   x86::MatmulLimits matmul = {0, 0, INT64_MAX};
+  /// Whether kernels may call glibc's vector math.
+  bool vectorMath = false;
 
   static CpuTarget host();
   /// By the levels of the x86-64 psABI: "x86-64-v2" (128 bits), "x86-64-v3"

@@ -17,6 +17,7 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "pyjit/Codegen/MathCoefficients.h"
 #include "pyjit/Codegen/Passes.h"
+#include "pyjit/Codegen/VectorMath.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <limits>
 
@@ -441,6 +442,9 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
     if (element.isF32())
       if (Value value = expandF32(b, op, type))
         return value;
+    if (vectorMathBits)
+      if (const VectorFunction *function = findVectorFunction(name))
+        return callOnVectors(b, op, *function);
     return call(b, op, name.str() + (element.isF32() ? "f" : ""));
   }
 
@@ -473,7 +477,10 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
           },
           [&](OpBuilder &builder, Location loc) {
             ImplicitLocOpBuilder in(loc, builder);
-            scf::YieldOp::create(in, call(in, op, name));
+            const VectorFunction *function =
+                vectorMathBits ? findVectorFunction(libraryName(op)) : nullptr;
+            scf::YieldOp::create(in, function ? callOnVectors(in, op, *function)
+                                              : call(in, op, name));
           });
       return choice.getResult(0);
     }
@@ -499,20 +506,72 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
     return value;
   }
 
-  Value call(ImplicitLocOpBuilder &b, Operation *op, const std::string &name) {
-    Type type = op->getResult(0).getType();
-    Type element = getElementTypeOrSelf(type);
+  /// The function of that name, of operands and a result of `type`.
+  func::FuncOp declare(ImplicitLocOpBuilder &b, Operation *op,
+                       const std::string &name, Type type) {
     Operation *table = getOperation();
     auto callee = dyn_cast_or_null<func::FuncOp>(
         SymbolTable::lookupSymbolIn(table, name));
-    if (!callee) {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(&table->getRegion(0).front());
-      SmallVector<Type> types(op->getNumOperands(), element);
-      callee =
-          func::FuncOp::create(b, name, b.getFunctionType(types, {element}));
-      callee.setPrivate();
+    if (callee)
+      return callee;
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&table->getRegion(0).front());
+    SmallVector<Type> types(op->getNumOperands(), type);
+    callee = func::FuncOp::create(b, name, b.getFunctionType(types, {type}));
+    callee.setPrivate();
+    return callee;
+  }
+
+  /// Scalars and short vectors, too, fill whole ones: a number gives the same
+  /// result wherever it stands.
+  Value callOnVectors(ImplicitLocOpBuilder &b, Operation *op,
+                      const VectorFunction &function) {
+    Type type = op->getResult(0).getType();
+    Type element = getElementTypeOrSelf(type);
+    int64_t lanes = vectorMathBits / element.getIntOrFloatBitWidth();
+    auto whole = VectorType::get({lanes}, element);
+    func::FuncOp callee = declare(
+        b, op, vectorName(function, vectorMathBits, element.isF64()), whole);
+    auto given = dyn_cast<VectorType>(type);
+    int64_t count = given ? given.getNumElements() : 1;
+    SmallVector<Value> parts;
+    for (int64_t begin = 0; begin < count; begin += lanes) {
+      SmallVector<Value> operands;
+      for (Value operand : op->getOperands())
+        operands.push_back(
+            given ? lanesOf(b, operand, begin, lanes)
+                  : vector::BroadcastOp::create(b, whole, operand).getResult());
+      parts.push_back(func::CallOp::create(b, callee, operands).getResult(0));
     }
+    if (!given)
+      return vector::ExtractOp::create(b, parts[0], 0);
+    for (; parts.size() > 1; parts.resize(parts.size() / 2))
+      for (size_t i = 0; i < parts.size() / 2; ++i)
+        parts[i] = join(b, parts[2 * i], parts[2 * i + 1]);
+    return lanesOf(b, parts[0], 0, count);
+  }
+
+  /// So many lanes from `begin` on, those of a shorter vector again and again.
+  static Value lanesOf(ImplicitLocOpBuilder &b, Value vector, int64_t begin,
+                       int64_t count) {
+    int64_t all = cast<VectorType>(vector.getType()).getNumElements();
+    if (begin == 0 && count == all)
+      return vector;
+    SmallVector<int64_t> lanes;
+    for (int64_t lane = begin; lane < begin + count; ++lane)
+      lanes.push_back(lane % all);
+    return vector::ShuffleOp::create(b, vector, vector, lanes);
+  }
+
+  static Value join(ImplicitLocOpBuilder &b, Value x, Value y) {
+    int64_t each = cast<VectorType>(x.getType()).getNumElements();
+    return vector::ShuffleOp::create(
+        b, x, y, llvm::to_vector(llvm::seq<int64_t>(0, 2 * each)));
+  }
+
+  Value call(ImplicitLocOpBuilder &b, Operation *op, const std::string &name) {
+    Type type = op->getResult(0).getType();
+    func::FuncOp callee = declare(b, op, name, getElementTypeOrSelf(type));
     auto vector = dyn_cast<VectorType>(type);
     if (!vector)
       return func::CallOp::create(b, callee, op->getOperands()).getResult(0);

@@ -3,6 +3,7 @@
 
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Codegen/MachineCode.h"
+#include "pyjit/Codegen/X86/HostVectorMath.h"
 #include "llvm/CodeGen/Passes.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/Module.h"
@@ -149,10 +150,15 @@ link(std::vector<std::unique_ptr<MemoryBuffer>> objects,
     symbols[(*jit)->mangleAndIntern(symbol.name)] = {
         orc::ExecutorAddr::fromPtr(symbol.address),
         JITSymbolFlags::Exported | JITSymbolFlags::Callable};
-  for (auto &[name, address] : more)
+  auto define = [&](const std::string &name, void *address) {
     symbols[(*jit)->mangleAndIntern(name)] = {
         orc::ExecutorAddr::fromPtr(address),
         JITSymbolFlags::Exported | JITSymbolFlags::Callable};
+  };
+  for (auto &[name, address] : hostVectorMath())
+    define(name, address);
+  for (auto &[name, address] : more)
+    define(name, address);
   if (Error error = (*jit)->getMainJITDylib().define(
           orc::absoluteSymbols(std::move(symbols))))
     return std::move(error);

@@ -38,7 +38,9 @@ void buildX86Pipeline(OpPassManager &pm, const X86Options &options) {
   pm.addPass(createX86EmitKernels(emit));
   pm.addPass(createX86ShareKernels());
   // Only what was emitted holds math operations outside of kernels' linalg.
-  pm.addNestedPass<ModuleOp>(codegen::createCodegenExpandMath());
+  codegen::CodegenExpandMathOptions math;
+  math.vectorMathBits = options.vectorMath ? options.vectorBits : 0;
+  pm.addNestedPass<ModuleOp>(codegen::createCodegenExpandMath(math));
   pm.addPass(createX86LowerKernels());
 }
 

@@ -153,8 +153,9 @@ Value padWith(StructuredCall &call, Value operand, ArrayRef<int64_t> before,
     if (before[d] == 0 && behind[d] == 0)
       continue;
     exprs[d] = exprs[d] - before[d];
-    // In bounds, too, where the filler is chosen.
-    if (before[d] > 0 || behind[d] > 0)
+    // In bounds, too, where the filler is chosen; a plain dim would say that
+    // loop and operand have one extent.
+    if (before[d] >= 0 || behind[d] > 0)
       exprs[d] = exprs[d] % from.getDimSize(d);
   }
   auto body = [&](OpBuilder &in, Location at, ValueRange elements) -> Value {

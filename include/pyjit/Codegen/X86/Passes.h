@@ -15,6 +15,9 @@ namespace pyjit::x86 {
 struct X86Options {
   /// Width of vectors; `hostVectorBits()` is what the host has.
   unsigned vectorBits = 256;
+  /// Whether kernels may call glibc's libmvec: whether `hostVectorMath()`
+  /// (HostVectorMath.h) has any of its functions.
+  bool vectorMath = false;
 };
 
 /// What the CPU that runs this supports: 512, 256 or 128.

@@ -15,6 +15,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "pyjit/Codegen/X86/HostVectorMath.h"
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Codegen/X86/Passes.h"
 #include "llvm/ADT/StringMap.h"
@@ -48,6 +49,7 @@ PYJIT_EXPORT void *pyjit_test_compile(const char *text, unsigned vectorBits) {
   PassManager pm(&context);
   pyjit::x86::X86Options options;
   options.vectorBits = vectorBits ? vectorBits : pyjit::x86::hostVectorBits();
+  options.vectorMath = !pyjit::x86::hostVectorMath().empty();
   pyjit::x86::buildX86Pipeline(pm, options);
   if (failed(pm.run(*module)))
     return library.release();

@@ -164,3 +164,12 @@ func.func @on_the_host(%a: tensor<4x2xf32> {pyjit.device = "cpu"}) -> tensor<36x
   %0 = tssa.aten "aten::repeat"(%a, [9 : i64, 1 : i64]) {pyjit.device = "cpu", pyjit.vendor_call} : (tensor<4x2xf32>) -> tensor<36x2xf32>
   return %0 : tensor<36x2xf32>
 }
+
+// Less than nothing behind: the end is left out.
+// CHECK-LABEL: func.func @cropped
+// CHECK: linalg.generic {{.*}} ins(%arg0 : tensor<64x1xf32>) outs(%{{.*}} : tensor<63x3xf32>)
+// CHECK-NOT: aten::constant_pad_nd
+func.func @cropped(%x: tensor<64x1xf32>) -> tensor<63x3xf32> {
+  %0 = tssa.aten "aten::constant_pad_nd"(%x, [0 : i64, 2 : i64, 0 : i64, -1 : i64], 0.0 : f64) : (tensor<64x1xf32>) -> tensor<63x3xf32>
+  return %0 : tensor<63x3xf32>
+}
