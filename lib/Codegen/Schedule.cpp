@@ -222,7 +222,8 @@ static void chooseUnits(const KernelGraph &graph, Schedule &schedule) {
     }
   } else if (vectorParallel) {
     schedule.unitDims = parallel - 1;
-    schedule.block = schedule.lanes * schedule.unroll;
+    if (!schedule.streamedRows)
+      schedule.block = schedule.lanes * schedule.unroll;
   }
   for (unsigned d = 0; d < schedule.unitDims; ++d)
     schedule.unitParts.push_back(wholeDim(graph, d));
@@ -303,6 +304,61 @@ static void chooseVectors(const KernelGraph &graph, Schedule &schedule,
   schedule.unroll = wanted;
 }
 
+/// Rows that are long enough for a few tasks, each of which reads some lines of
+/// a row one after the other, and operands that no cache holds.
+static constexpr int64_t kStreamedColumns = 512, kStreamedBytes = 1 << 20;
+
+/// The one reduction of a kernel whose rows are worth to be walked one after
+/// the other (Schedule::streamedRows), or null.
+static const Node *findStreamed(const KernelGraph &graph,
+                                const Schedule &schedule) {
+  if (schedule.tileDim >= 0 || schedule.numReduction != 1 ||
+      schedule.lanes == 1 || schedule.vectorInReduction() ||
+      schedule.vectorDim + 1 != int(schedule.numParallel))
+    return nullptr;
+  unsigned last = schedule.numParallel;
+  const Dim &columns = graph.dims[schedule.vectorDim], &rows = graph.dims[last];
+  if (columns.isSymbolic() || rows.isSymbolic() ||
+      columns.size % schedule.lanes != 0 || columns.size < kStreamedColumns)
+    return nullptr;
+  const Node *reduction = nullptr;
+  bool isFar = false;
+  for (auto &node : graph.nodes) {
+    if (node->kind == Node::Kind::Reduce) {
+      if (reduction)
+        return nullptr;
+      reduction = node.get();
+    }
+    if (node->kind != Node::Kind::Load || !node->dims.test(last))
+      continue;
+    LinearForm form = linearize(node->offset);
+    int64_t bytes = bytesOf(node->type);
+    isFar |= !form.isNonlinearIn(last) &&
+             !form.isNonlinearIn(schedule.vectorDim) &&
+             form.coefficient(schedule.vectorDim) == 1 &&
+             form.coefficient(last) >= columns.size &&
+             rows.size * columns.size * bytes >= kStreamedBytes;
+  }
+  // What is stored along the rows is no sum of them.
+  bool storesRows = llvm::any_of(
+      graph.stores, [&](const Store &s) { return s.dims.test(last); });
+  // A bool is a byte in memory.
+  bool isTaken = isFar && !storesRows && reduction &&
+                 reduction->type.getIntOrFloatBitWidth() >= 8;
+  return isTaken ? reduction : nullptr;
+}
+
+static void chooseStream(const KernelGraph &graph, Schedule &schedule) {
+  if (!findStreamed(graph, schedule))
+    return;
+  schedule.streamedRows = 8;
+  // Eight tasks or more, and whole lines.
+  int64_t columns = graph.dims[schedule.vectorDim].size;
+  int64_t wide = int64_t(schedule.lanes) * schedule.unroll;
+  int64_t block = std::clamp<int64_t>(columns / 8, 128, 512);
+  schedule.block = std::max(wide, block / wide * wide);
+}
+
 /// Whether the rest of a row, of two elements or more, is another vector.
 static bool restIsVector(const KernelGraph &graph, const Schedule &schedule) {
   if (schedule.vectorDim < 0 || schedule.vectorInReduction() ||
@@ -363,6 +419,8 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
     chooseVectors(graph, schedule, options.vectorBits, extent.cost, sparse);
   chooseTile(graph, schedule, options);
   chooseTranspose(graph, schedule, options, extent.cost);
+  if (options.registers != 0) // rows are walked by one thread
+    chooseStream(graph, schedule);
   chooseUnits(graph, schedule);
   schedule.restOverlaps = options.resultsApart && restIsVector(graph, schedule);
   countWork(graph, schedule, extent);
@@ -376,6 +434,8 @@ void Schedule::print(raw_ostream &os) const {
     os << ", tile dim " << tileDim << ", " << tileRows << " rows";
   if (sumsInMemory)
     os << ", sums in memory";
+  if (streamedRows)
+    os << ", " << streamedRows << " rows streamed";
   if (restOverlaps)
     os << ", rest overlaps";
   os << ", " << unitDims << " unit dims, block " << block << ", work " << work

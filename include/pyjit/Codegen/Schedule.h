@@ -76,6 +76,11 @@ struct Schedule {
   /// does what follows from them: copies for each row would be most of a
   /// kernel's code, and runs' partial sums more than the registers hold.
   bool sumsInMemory = false;
+  /// Not 0: a reduction over long rows, whose columns are the vector dim, is
+  /// walked row by row: the sums of a block's columns lie in memory, and so
+  /// many rows are taken in at a time. By a few columns at a time, each row
+  /// would be a page of which a line or two are read.
+  int64_t streamedRows = 0;
   /// Leading parallel dims that the unit index enumerates.
   unsigned unitDims = 0;
   /// If not 0, the last parallel dim is walked in blocks of this many

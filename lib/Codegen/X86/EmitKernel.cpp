@@ -89,6 +89,8 @@ void KernelEmitter::run() {
         b, ptr, memoryType(saved.node->type), i64(row), 64));
   if (schedule.sumsInMemory)
     allocateSums();
+  if (schedule.streamedRows)
+    allocateColumnSums();
   units();
 }
 
@@ -140,6 +142,8 @@ void KernelEmitter::parallelLoops(unsigned dim) {
     std::tie(lower, upper) = bounds;
   if (int(dim) == schedule.tileDim)
     return tileLoop(lower, upper);
+  if (int(dim) == schedule.vectorDim && schedule.streamedRows)
+    return streamRows(lower, upper);
   if (int(dim) == schedule.vectorDim)
     return vectorLoop(lower, upper);
   dimLoop(dim, lower, upper, 1, {}, [&](ValueRange) {

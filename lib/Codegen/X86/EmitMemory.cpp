@@ -308,6 +308,8 @@ int64_t KernelEmitter::distanceAhead(const Node *node) const {
     return 0;
   if (schedule.vectorDim == int(last))
     return kAheadBytes / bytes;
+  if (schedule.streamedRows) // the same columns of the rows that come next
+    return schedule.streamedRows * form.coefficient(last);
   int64_t row = int64_t(lanes) * unroll * bytes;
   return std::max<int64_t>(1, kAheadBytes / row) * form.coefficient(last);
 }

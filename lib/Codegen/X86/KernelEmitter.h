@@ -209,6 +209,11 @@ private:
   /// All stages of a tile.
   void tileStages();
 
+  //===--- Rows that are streamed (EmitStreams.cpp) -----------------------===//
+  void allocateColumnSums();
+  /// The columns [lower, upper) of the vector dim, row by row.
+  void streamRows(Value lower, Value upper);
+
   /// Stores what the rows give, or what the current stage's points give.
   void storeAll(bool rowsOnly);
   /// Loads what the store overwrites, for those that are still to read it.

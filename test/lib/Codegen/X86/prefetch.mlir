@@ -29,11 +29,32 @@ func.func @rows(%x: tensor<512xf32>, %w: tensor<512x512xf32>) -> tensor<512xf32>
   return %r : tensor<512xf32>
 }
 
-// Along columns it is rows further down: 32 of 128 bytes (four vectors), 512 elements apart.
-// CHECK-LABEL: func.func @columns
-// CHECK: llvm.getelementptr %{{.*}}[16384]
+// Along columns it is rows further down: 32 of 128 bytes (four vectors), 256 elements apart.
+// CHECK-LABEL: func.func @narrow
+// CHECK: llvm.getelementptr %{{.*}}[8192]
 // CHECK-NEXT: "llvm.intr.prefetch"
-// CHECK: llvm.getelementptr %{{.*}}[16400]
+// CHECK: llvm.getelementptr %{{.*}}[8208]
+// CHECK-NEXT: "llvm.intr.prefetch"
+// CHECK-NOT: llvm.intr.prefetch
+func.func @narrow(%x: tensor<2048xf32>, %w: tensor<2048x256xf32>) -> tensor<256xf32> attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<256xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<256xf32>) -> tensor<256xf32>
+  %r = linalg.generic {indexing_maps = [#x, #columns, #y], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<2048xf32>, tensor<2048x256xf32>) outs(%i : tensor<256xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<256xf32>
+  return %r : tensor<256xf32>
+}
+
+// Where rows are streamed, it is the same columns of the eight rows that come next.
+// CHECK-LABEL: func.func @columns
+// CHECK: llvm.getelementptr %{{.*}}[4096]
+// CHECK-NEXT: "llvm.intr.prefetch"
+// CHECK: llvm.getelementptr %{{.*}}[4112]
 // CHECK-NEXT: "llvm.intr.prefetch"
 // CHECK-NOT: llvm.intr.prefetch
 func.func @columns(%x: tensor<512xf32>, %w: tensor<512x512xf32>) -> tensor<512xf32> attributes {pyjit.kernel} {
