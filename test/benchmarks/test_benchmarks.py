@@ -28,6 +28,18 @@ def test_run(root: Path) -> None:
     assert "| relu-add |" in done.stdout
 
 
+def test_functions(root: Path) -> None:
+    """Of two, compared with eager's and timed; all are shown."""
+    script = ("benchmarks/functions.py", "--no-file", "--budget=0.02", "--rows=8")
+    done = _run(root, *script, "tan", "stack", "--at-least=0", "--dtype=float64")
+    assert done.returncode == 0, done.stderr
+    for name in ("tan", "tanh", "stack, last"):
+        assert f"| {name} | float64 |" in done.stdout
+    done = _run(root, *script, "no such function")
+    assert done.returncode == 2
+    assert "no function begins so" in done.stderr
+
+
 def test_run_rejects_unknown_case(root: Path) -> None:
     done = _run(root, "benchmarks/run.py", "no-such-case")
     assert done.returncode == 2
