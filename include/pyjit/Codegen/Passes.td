@@ -13,7 +13,8 @@ def CodegenExpandMath : Pass<"codegen-expand-math", "mlir::ModuleOp"> {
     polynomials whose error bounds stand in `lib/Codegen/README.md`; f16 and
     bf16 are computed in f32. What has no expansion, f64 included, becomes calls
     of the C library's function: one per lane or, with `vector-math-bits`, those of
-    glibc's libmvec on whole vectors (`pyjit/Codegen/VectorMath.h`).
+    glibc's libmvec on whole vectors (`pyjit/Codegen/VectorMath.h`), and
+    remainders of f32 are taken in double precision.
 
     ```mlir
     %y = math.exp %x : vector<8xf32>

@@ -283,6 +283,8 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       }
     }
     computeBF16InF32();
+    if (vectorMathBits)
+      expandRemainders();
     if (nativeBF16)
       return;
     // Last, as half precision functions have made conversions.
@@ -446,6 +448,87 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       if (const VectorFunction *function = findVectorFunction(name))
         return callOnVectors(b, op, *function);
     return call(b, op, name.str() + (element.isF32() ? "f" : ""));
+  }
+
+  /// `arith.remf` in f32, of which LLVM makes a call for each lane.
+  void expandRemainders() {
+    SmallVector<arith::RemFOp> ops;
+    getOperation()->walk([&](arith::RemFOp op) {
+      if (getElementTypeOrSelf(op.getType()).isF32())
+        ops.push_back(op);
+    });
+    for (arith::RemFOp op : ops) {
+      ImplicitLocOpBuilder b(op.getLoc(), op);
+      op.replaceAllUsesWith(remainder(b, op));
+      op.erase();
+    }
+  }
+
+  /// x - trunc(x / y) * y in double precision. The product has 28 + 24 bits at
+  /// most, so it is exact; and a quotient below 2^28 that is no integer is
+  /// farther from one than a division rounds: x and y are multiples of y's unit
+  /// in the last place, so it is at least 2^-24, a relative 2^-52. Larger
+  /// quotients are the C library's.
+  Value remainder(ImplicitLocOpBuilder &b, arith::RemFOp op) {
+    Type type = op.getType(), wide = b.getF64Type();
+    auto vector = dyn_cast<VectorType>(type);
+    if (vector)
+      wide = vector.clone(wide);
+    auto constant = [&](double value) -> Value {
+      Value scalar = arith::ConstantOp::create(b, b.getF64FloatAttr(value));
+      return vector ? vector::BroadcastOp::create(b, wide, scalar).getResult()
+                    : scalar;
+    };
+    using Predicate = arith::CmpFPredicate;
+    Value x = arith::ExtFOp::create(b, wide, op.getLhs());
+    Value y = arith::ExtFOp::create(b, wide, op.getRhs());
+    Value quotient = arith::DivFOp::create(b, x, y);
+    Value size = math::AbsFOp::create(b, quotient);
+    // What is no number, or infinite by y = 0, has no remainder anyway.
+    Value isLarge = arith::AndIOp::create(
+        b, arith::CmpFOp::create(b, Predicate::OGE, size, constant(0x1p28)),
+        arith::CmpFOp::create(
+            b, Predicate::OLT, size,
+            constant(std::numeric_limits<double>::infinity())));
+    Value anyLarge =
+        vector
+            ? vector::ReductionOp::create(b, vector::CombiningKind::OR, isLarge)
+                  .getResult()
+            : isLarge;
+    auto choice = scf::IfOp::create(
+        b, anyLarge,
+        [&](OpBuilder &builder, Location loc) {
+          ImplicitLocOpBuilder in(loc, builder);
+          scf::YieldOp::create(in, call(in, op, "fmodf"));
+        },
+        [&](OpBuilder &builder, Location loc) {
+          ImplicitLocOpBuilder in(loc, builder);
+          Value whole = math::TruncOp::create(in, quotient);
+          Value rest =
+              math::FmaOp::create(in, arith::NegFOp::create(in, whole), y, x);
+          // Of a finite x by an infinite y nothing is taken away.
+          Value isInfinite = arith::CmpFOp::create(in, Predicate::OEQ,
+                                                   math::AbsFOp::create(in, y),
+                                                   infinity(in, wide));
+          Value isFinite = arith::CmpFOp::create(in, Predicate::OLT,
+                                                 math::AbsFOp::create(in, x),
+                                                 infinity(in, wide));
+          rest = arith::SelectOp::create(
+              in, arith::AndIOp::create(in, isInfinite, isFinite), x, rest);
+          // A zero has the sign of x.
+          rest = math::CopySignOp::create(in, rest, x);
+          scf::YieldOp::create(in,
+                               Value(arith::TruncFOp::create(in, type, rest)));
+        });
+    return choice.getResult(0);
+  }
+
+  static Value infinity(ImplicitLocOpBuilder &b, Type type) {
+    Value scalar = arith::ConstantOp::create(
+        b, b.getF64FloatAttr(std::numeric_limits<double>::infinity()));
+    auto vector = dyn_cast<VectorType>(type);
+    return vector ? vector::BroadcastOp::create(b, vector, scalar).getResult()
+                  : scalar;
   }
 
   Value expandF32(ImplicitLocOpBuilder &b, Operation *op, Type type) {

@@ -32,6 +32,20 @@ func.func @parts(%x: vector<8xf64>, %y: vector<8xf64>) -> vector<8xf64> {
   return %z : vector<8xf64>
 }
 
+// A remainder is taken in double precision, but for large quotients.
+// CHECK-LABEL: func.func @remainder
+// CHECK: %[[Q:.*]] = arith.divf %{{.*}} : vector<8xf64>
+// CHECK: scf.if
+// CHECK: call @fmodf
+// CHECK: else
+// CHECK: math.trunc %[[Q]]
+// CHECK: math.fma
+// CHECK: math.copysign
+func.func @remainder(%x: vector<8xf32>, %y: vector<8xf32>) -> vector<8xf32> {
+  %z = arith.remf %x, %y : vector<8xf32>
+  return %z : vector<8xf32>
+}
+
 // CHECK-LABEL: func.func @expanded
 // CHECK-NOT: call
 // CHECK: math.fma {{.*}} : vector<8xf32>

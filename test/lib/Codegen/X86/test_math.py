@@ -7,10 +7,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pyjit
 import pytest
 import torch
 from lib.Codegen.X86.kernels import LIBRARY, Kernels
 
+INFINITY, NAN = float("inf"), float("nan")
 BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[4] / "build"))
 pytestmark = pytest.mark.skipif(
     not (BUILD / LIBRARY).exists(), reason="pyjit_test_kernels is not built"
@@ -86,3 +88,37 @@ def test_error_bound(
     if name != "rsqrt":
         signs = (got.signbit() != nearest.signbit()) & ~nearest.isnan()
         assert not signs.any(), f"sign of {name}({x[signs][0]})"
+
+
+def pairs() -> tuple[torch.Tensor, torch.Tensor]:
+    """Any two floats, and those whose quotient is an integer or next to one, up to 2^30."""
+    torch.manual_seed(0)
+    count = 1 << 21
+    any_x, any_y = (
+        torch.randint(-(2**31), 2**31, (count,)).to(torch.int32).view(torch.float32)
+        for _ in range(2)
+    )
+    y = torch.randn(count) * torch.randint(-120, 90, (count,)).float().exp2()
+    times = (torch.rand(count) * 30).exp2().floor()
+    x = (y.double() * times.double()).float()
+    steps = torch.randint(-2, 3, (count,)).to(torch.int32)
+    x = (x.view(torch.int32) + steps).view(torch.float32)
+    special = torch.tensor(
+        [0.0, -0.0, 1.0, -1.5, INFINITY, -INFINITY, NAN, 1e-45, 3e38]
+    )
+    grid = torch.cartesian_prod(special, special)
+    return torch.cat([any_x, x, grid[:, 0]]), torch.cat([any_y, y, grid[:, 1]])
+
+
+def test_remainder_is_exact() -> None:
+    x, y = pairs()
+    fast = pyjit.compile(
+        lambda x, y: torch.fmod(x, y), options={"compare_with_eager": False}
+    )
+    for _ in range(3):
+        got = fast(x, y)
+    assert pyjit.stats(fast)["hits"]
+    exact = torch.fmod(x.double(), y.double()).float()
+    same = (got == exact) & (got.signbit() == exact.signbit())
+    wrong = ~(same | (got.isnan() & exact.isnan()))
+    assert not wrong.any(), (x[wrong][:3], y[wrong][:3], got[wrong][:3])
