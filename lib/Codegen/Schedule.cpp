@@ -308,48 +308,44 @@ static void chooseVectors(const KernelGraph &graph, Schedule &schedule,
 /// a row one after the other, and operands that no cache holds.
 static constexpr int64_t kStreamedColumns = 512, kStreamedBytes = 1 << 20;
 
-/// The one reduction of a kernel whose rows are worth to be walked one after
-/// the other (Schedule::streamedRows), or null.
-static const Node *findStreamed(const KernelGraph &graph,
-                                const Schedule &schedule) {
+/// Whether a kernel's rows are worth to be walked one after the other
+/// (Schedule::streamedRows).
+static bool wantsStream(const KernelGraph &graph, const Schedule &schedule) {
   if (schedule.tileDim >= 0 || schedule.numReduction != 1 ||
       schedule.lanes == 1 || schedule.vectorInReduction() ||
       schedule.vectorDim + 1 != int(schedule.numParallel))
-    return nullptr;
+    return false;
   unsigned last = schedule.numParallel;
   const Dim &columns = graph.dims[schedule.vectorDim], &rows = graph.dims[last];
   if (columns.isSymbolic() || rows.isSymbolic() ||
       columns.size % schedule.lanes != 0 || columns.size < kStreamedColumns)
-    return nullptr;
+    return false;
   const Node *reduction = nullptr;
   bool isFar = false;
   for (auto &node : graph.nodes) {
     if (node->kind == Node::Kind::Reduce) {
       if (reduction)
-        return nullptr;
+        return false;
       reduction = node.get();
     }
     if (node->kind != Node::Kind::Load || !node->dims.test(last))
       continue;
     LinearForm form = linearize(node->offset);
-    int64_t bytes = bytesOf(node->type);
-    isFar |= !form.isNonlinearIn(last) &&
-             !form.isNonlinearIn(schedule.vectorDim) &&
-             form.coefficient(schedule.vectorDim) == 1 &&
+    isFar |= liesAlong(node.get(), schedule.vectorDim) &&
+             !form.isNonlinearIn(last) &&
              form.coefficient(last) >= columns.size &&
-             rows.size * columns.size * bytes >= kStreamedBytes;
+             rows.size * columns.size * bytesOf(node->type) >= kStreamedBytes;
   }
   // What is stored along the rows is no sum of them.
   bool storesRows = llvm::any_of(
       graph.stores, [&](const Store &s) { return s.dims.test(last); });
   // A bool is a byte in memory.
-  bool isTaken = isFar && !storesRows && reduction &&
-                 reduction->type.getIntOrFloatBitWidth() >= 8;
-  return isTaken ? reduction : nullptr;
+  return isFar && !storesRows && reduction &&
+         reduction->type.getIntOrFloatBitWidth() >= 8;
 }
 
 static void chooseStream(const KernelGraph &graph, Schedule &schedule) {
-  if (!findStreamed(graph, schedule))
+  if (!wantsStream(graph, schedule))
     return;
   schedule.streamedRows = 8;
   // Eight tasks or more, and whole lines.

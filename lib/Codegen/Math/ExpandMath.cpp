@@ -479,6 +479,7 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       return vector ? vector::BroadcastOp::create(b, wide, scalar).getResult()
                     : scalar;
     };
+    Value infinity = constant(std::numeric_limits<double>::infinity());
     using Predicate = arith::CmpFPredicate;
     Value x = arith::ExtFOp::create(b, wide, op.getLhs());
     Value y = arith::ExtFOp::create(b, wide, op.getRhs());
@@ -487,9 +488,7 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
     // What is no number, or infinite by y = 0, has no remainder anyway.
     Value isLarge = arith::AndIOp::create(
         b, arith::CmpFOp::create(b, Predicate::OGE, size, constant(0x1p28)),
-        arith::CmpFOp::create(
-            b, Predicate::OLT, size,
-            constant(std::numeric_limits<double>::infinity())));
+        arith::CmpFOp::create(b, Predicate::OLT, size, infinity));
     Value anyLarge =
         vector
             ? vector::ReductionOp::create(b, vector::CombiningKind::OR, isLarge)
@@ -507,12 +506,10 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
           Value rest =
               math::FmaOp::create(in, arith::NegFOp::create(in, whole), y, x);
           // Of a finite x by an infinite y nothing is taken away.
-          Value isInfinite = arith::CmpFOp::create(in, Predicate::OEQ,
-                                                   math::AbsFOp::create(in, y),
-                                                   infinity(in, wide));
-          Value isFinite = arith::CmpFOp::create(in, Predicate::OLT,
-                                                 math::AbsFOp::create(in, x),
-                                                 infinity(in, wide));
+          Value isInfinite = arith::CmpFOp::create(
+              in, Predicate::OEQ, math::AbsFOp::create(in, y), infinity);
+          Value isFinite = arith::CmpFOp::create(
+              in, Predicate::OLT, math::AbsFOp::create(in, x), infinity);
           rest = arith::SelectOp::create(
               in, arith::AndIOp::create(in, isInfinite, isFinite), x, rest);
           // A zero has the sign of x.
@@ -521,14 +518,6 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
                                Value(arith::TruncFOp::create(in, type, rest)));
         });
     return choice.getResult(0);
-  }
-
-  static Value infinity(ImplicitLocOpBuilder &b, Type type) {
-    Value scalar = arith::ConstantOp::create(
-        b, b.getF64FloatAttr(std::numeric_limits<double>::infinity()));
-    auto vector = dyn_cast<VectorType>(type);
-    return vector ? vector::BroadcastOp::create(b, vector, scalar).getResult()
-                  : scalar;
   }
 
   Value expandF32(ImplicitLocOpBuilder &b, Operation *op, Type type) {

@@ -88,9 +88,9 @@ void KernelEmitter::run() {
     scratch.push_back(LLVM::AllocaOp::create(
         b, ptr, memoryType(saved.node->type), i64(row), 64));
   if (schedule.sumsInMemory)
-    allocateSums();
+    allocateSums(schedule.tileRows * schedule.unroll * schedule.lanes);
   if (schedule.streamedRows)
-    allocateColumnSums();
+    allocateSums(schedule.block);
   units();
 }
 

@@ -16,15 +16,6 @@ using namespace pyjit::codegen;
 
 namespace pyjit::x86 {
 
-void KernelEmitter::allocateColumnSums() {
-  for (auto &node : graph.nodes)
-    if (node->kind == Node::Kind::Reduce)
-      sumNode = node.get();
-  tileSums = LLVM::AllocaOp::create(
-      b, LLVM::LLVMPointerType::get(b.getContext()), memoryType(sumNode->type),
-      i64(schedule.block), 64);
-}
-
 void KernelEmitter::streamRows(Value lower, Value upper) {
   unsigned columns = schedule.vectorDim, dim = schedule.numParallel;
   auto columnLoop = [&](llvm::function_ref<void(Value column)> body) {
@@ -87,14 +78,7 @@ void KernelEmitter::streamRows(Value lower, Value upper) {
 
   currentStage = graph.numStages;
   columnLoop([&](Value column) {
-    unsigned outerRow = std::exchange(rowScope, scopes.size() - 1);
-    for (unsigned u = 0; u < unroll; ++u) {
-      Value init = broadcast(emit(sumNode->init, u), lanes);
-      scopes[rowScope].values[{sumNode, rowAndVector(u)}] =
-          combine(sumNode, init, load(column, u));
-    }
-    storeAll(/*rowsOnly=*/true);
-    rowScope = outerRow;
+    finishSums([&](unsigned u) { return load(column, u); });
   });
 }
 

@@ -15,14 +15,13 @@ using namespace pyjit::codegen;
 
 namespace pyjit::x86 {
 
-void KernelEmitter::allocateSums() {
+void KernelEmitter::allocateSums(int64_t count) {
   for (auto &node : graph.nodes)
     if (node->kind == Node::Kind::Reduce)
       sumNode = node.get();
-  int64_t most = schedule.tileRows * schedule.unroll * schedule.lanes;
   tileSums =
       LLVM::AllocaOp::create(b, LLVM::LLVMPointerType::get(b.getContext()),
-                             memoryType(sumNode->type), i64(most), 64);
+                             memoryType(sumNode->type), i64(count), 64);
 }
 
 Value KernelEmitter::sumAddress(Value row, unsigned u) {
@@ -81,6 +80,17 @@ void KernelEmitter::addToSums(ValueRange parts) {
     storeSum(combine(sumNode, loadSum(i64(0), u), part), i64(0), u);
 }
 
+void KernelEmitter::finishSums(llvm::function_ref<Value(unsigned u)> load) {
+  unsigned outerRow = std::exchange(rowScope, scopes.size() - 1);
+  for (unsigned u = 0; u < unroll; ++u) {
+    Value init = broadcast(emit(sumNode->init, u), lanes);
+    scopes[rowScope].values[{sumNode, rowAndVector(u)}] =
+        combine(sumNode, init, load(u));
+  }
+  storeAll(/*rowsOnly=*/true);
+  rowScope = outerRow;
+}
+
 void KernelEmitter::tileStages() {
   currentStage = 0;
   reduces.assign(1, sumNode);
@@ -91,14 +101,7 @@ void KernelEmitter::tileStages() {
 
   currentStage = graph.numStages;
   rowLoop([&](Value row) {
-    unsigned outerRow = std::exchange(rowScope, scopes.size() - 1);
-    for (unsigned u = 0; u < unroll; ++u) {
-      Value init = broadcast(emit(sumNode->init, u), lanes);
-      scopes[rowScope].values[{sumNode, rowAndVector(u)}] =
-          combine(sumNode, init, loadSum(row, u));
-    }
-    storeAll(/*rowsOnly=*/true);
-    rowScope = outerRow;
+    finishSums([&](unsigned u) { return loadSum(row, u); });
   });
 }
 

@@ -195,7 +195,7 @@ private:
   SmallVector<Value> point(ValueRange accumulators);
 
   //===--- Tiles' sums in memory (EmitTiles.cpp) --------------------------===//
-  void allocateSums();
+  void allocateSums(int64_t count);
   bool keepsSums() const { return schedule.sumsInMemory && rows > 1; }
   /// Where the sum of copy `u`, seen from row `row` of the current tile, lies.
   Value sumAddress(Value row, unsigned u);
@@ -206,11 +206,12 @@ private:
   void storeSum(Value sum, Value row, unsigned u);
   void clearSums();
   void addToSums(ValueRange parts);
+  /// What follows from the sums, of which `load` gives copy `u`'s.
+  void finishSums(llvm::function_ref<Value(unsigned u)> load);
   /// All stages of a tile.
   void tileStages();
 
   //===--- Rows that are streamed (EmitStreams.cpp) -----------------------===//
-  void allocateColumnSums();
   /// The columns [lower, upper) of the vector dim, row by row.
   void streamRows(Value lower, Value upper);
 
