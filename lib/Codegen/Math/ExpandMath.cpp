@@ -436,18 +436,24 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       return arith::DivFOp::create(b, one,
                                    math::SqrtOp::create(b, rsqrt.getOperand()));
     }
-    StringRef name = libraryName(op);
-    if (name.empty())
+    if (libraryName(op).empty())
       return {};
     if (element.isF16() || element.isBF16())
       return throughF32(b, op, type);
     if (element.isF32())
       if (Value value = expandF32(b, op, type))
         return value;
+    return callLibrary(b, op);
+  }
+
+  /// On vectors, if there is such a function, or lane by lane.
+  Value callLibrary(ImplicitLocOpBuilder &b, Operation *op) {
+    StringRef name = libraryName(op);
     if (vectorMathBits)
       if (const VectorFunction *function = findVectorFunction(name))
         return callOnVectors(b, op, *function);
-    return call(b, op, name.str() + (element.isF32() ? "f" : ""));
+    bool isFloat = getElementTypeOrSelf(op->getResult(0).getType()).isF32();
+    return call(b, op, name.str() + (isFloat ? "f" : ""));
   }
 
   /// `arith.remf` in f32, of which LLVM makes a call for each lane.
@@ -539,7 +545,6 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       return m.erf(x);
     if (isa<math::SinOp, math::CosOp>(op)) {
       bool cosine = isa<math::CosOp>(op);
-      std::string name = cosine ? "cosf" : "sinf";
       auto choice = scf::IfOp::create(
           b, m.sinCosInRange(x),
           [&](OpBuilder &builder, Location loc) {
@@ -549,10 +554,7 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
           },
           [&](OpBuilder &builder, Location loc) {
             ImplicitLocOpBuilder in(loc, builder);
-            const VectorFunction *function =
-                vectorMathBits ? findVectorFunction(libraryName(op)) : nullptr;
-            scf::YieldOp::create(in, function ? callOnVectors(in, op, *function)
-                                              : call(in, op, name));
+            scf::YieldOp::create(in, callLibrary(in, op));
           });
       return choice.getResult(0);
     }
