@@ -478,7 +478,7 @@ class CompiledFunction:
         """So many calls that no specialization answers run in eager before the engine is asked again,
         unless grad mode and its kin change."""
     def let_all_past(self, calls: int, /) -> None:
-        """So many calls run in eager before any specialization is asked, unless grad mode and its kin change."""
+        """So many calls in the modes of the latest that no specialization answered run in eager, before any is asked."""
     def let_past(self, calls: int, /, *values: Any) -> bool:
         """So many calls with arguments like these run in eager before any specialization is asked. Whether the latest
         that were let past had such arguments."""
