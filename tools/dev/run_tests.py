@@ -32,8 +32,9 @@ MOST_CASES = 36
 # When `tools/dev/test.sh` began, and the seconds that the whole of it should take.
 BEGAN = "PYJIT_TEST_BEGAN"
 WANTED = 44 * 60
-# What the sample takes on a machine where set-up and build from nothing take one.
-SAMPLE_PER_BUILD = 1.1
+# What the sample takes, with the part on the other CPython, on a machine where set-up and build from
+# nothing take one (CI, 2026-12-01: 1,520 s, and 1,800 s for two thirds of it).
+SAMPLE_PER_BUILD = 1.8
 
 
 @dataclass
