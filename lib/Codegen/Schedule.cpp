@@ -308,50 +308,66 @@ static void chooseVectors(const KernelGraph &graph, Schedule &schedule,
 /// a row one after the other, and operands that no cache holds.
 static constexpr int64_t kStreamedColumns = 512, kStreamedBytes = 1 << 20;
 
-/// Whether a kernel's rows are worth to be walked one after the other
-/// (Schedule::streamedRows).
-static bool wantsStream(const KernelGraph &graph, const Schedule &schedule) {
+/// The load whose rows are worth to be walked one after the other
+/// (Schedule::streamedRows), the one of the widest elements; null if none is.
+static const Node *streamedLoad(const KernelGraph &graph,
+                                const Schedule &schedule) {
   if (schedule.tileDim >= 0 || schedule.numReduction != 1 ||
       schedule.lanes == 1 || schedule.vectorInReduction() ||
       schedule.vectorDim + 1 != int(schedule.numParallel))
-    return false;
+    return nullptr;
   unsigned last = schedule.numParallel;
-  const Dim &columns = graph.dims[schedule.vectorDim], &rows = graph.dims[last];
-  if (columns.isSymbolic() || rows.isSymbolic() ||
+  const Dim &columns = graph.dims[schedule.vectorDim];
+  if (columns.isSymbolic() || graph.dims[last].isSymbolic() ||
       columns.size % schedule.lanes != 0 || columns.size < kStreamedColumns)
-    return false;
-  const Node *reduction = nullptr;
-  bool isFar = false;
+    return nullptr;
+  const Node *reduction = nullptr, *far = nullptr;
   for (auto &node : graph.nodes) {
     if (node->kind == Node::Kind::Reduce) {
       if (reduction)
-        return false;
+        return nullptr;
       reduction = node.get();
     }
     if (node->kind != Node::Kind::Load || !node->dims.test(last))
       continue;
     LinearForm form = linearize(node->offset);
-    isFar |= liesAlong(node.get(), schedule.vectorDim) &&
-             !form.isNonlinearIn(last) &&
-             form.coefficient(last) >= columns.size &&
-             rows.size * columns.size * bytesOf(node->type) >= kStreamedBytes;
+    int64_t bytes = bytesOf(node->type);
+    for (auto [d, dim] : llvm::enumerate(graph.dims))
+      if (node->dims.test(d))
+        bytes *= dim.estimate();
+    if (liesAlong(node.get(), schedule.vectorDim) &&
+        !form.isNonlinearIn(last) && form.coefficient(last) >= columns.size &&
+        bytes >= kStreamedBytes &&
+        (!far || bytesOf(node->type) > bytesOf(far->type)))
+      far = node.get();
   }
   // What is stored along the rows is no sum of them.
   bool storesRows = llvm::any_of(
       graph.stores, [&](const Store &s) { return s.dims.test(last); });
   // A bool is a byte in memory.
-  return isFar && !storesRows && reduction &&
-         reduction->type.getIntOrFloatBitWidth() >= 8;
+  return !storesRows && reduction &&
+                 reduction->type.getIntOrFloatBitWidth() >= 8
+             ? far
+             : nullptr;
 }
 
 static void chooseStream(const KernelGraph &graph, Schedule &schedule) {
-  if (!wantsStream(graph, schedule))
+  const Node *load = streamedLoad(graph, schedule);
+  if (!load)
     return;
+  constexpr int64_t line = 64, most = 2048, enoughTasks = 8;
   schedule.streamedRows = 8;
-  // Eight tasks or more, and whole lines.
+  schedule.unroll = std::clamp<int64_t>(
+      line / (schedule.lanes * bytesOf(load->type)), 1, schedule.unroll);
+  // A row as long as its sums are near, but a few tasks.
+  int64_t tasks = 1;
+  for (unsigned d = 0; d + 1 < schedule.numParallel; ++d)
+    tasks *= graph.dims[d].estimate();
   int64_t columns = graph.dims[schedule.vectorDim].size;
   int64_t wide = int64_t(schedule.lanes) * schedule.unroll;
-  int64_t block = std::clamp<int64_t>(columns / 8, 128, 512);
+  int64_t block = std::min(columns, most);
+  if (tasks < enoughTasks)
+    block = std::clamp<int64_t>(columns * tasks / enoughTasks, 128, most);
   schedule.block = std::max(wide, block / wide * wide);
 }
 
@@ -418,6 +434,7 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
   if (options.registers != 0) // rows are walked by one thread
     chooseStream(graph, schedule);
   chooseUnits(graph, schedule);
+  schedule.prefetch = options.prefetch;
   schedule.restOverlaps = options.resultsApart && restIsVector(graph, schedule);
   countWork(graph, schedule, extent);
   saveNodes(graph, schedule, options);

@@ -236,6 +236,7 @@ static void buildX86(OpPassManager &manager, const CompileOptions &options) {
   x86::X86Options x86;
   x86.vectorBits = options.target.cpu.vectorBits;
   x86.vectorMath = options.target.cpu.vectorMath;
+  x86.prefetch = options.target.cpu.prefetch;
   x86::buildX86Pipeline(manager, x86);
 }
 

@@ -13,7 +13,7 @@ namespace pyjit::compiler {
 
 CpuTarget CpuTarget::host() {
   return {x86::hostVectorBits(), x86::hostMatmulLimits(),
-          !x86::hostVectorMath().empty()};
+          !x86::hostVectorMath().empty(), x86::hostPrefetches()};
 }
 
 Expected<CpuTarget> CpuTarget::named(StringRef name) {

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A reduction to a handful of values, or of a few long columns, leaves one
-// thread with all the work. It
-// becomes a reduction of equal parts, which threads share, and one of the
-// parts' results. How elements are grouped changes, as it does between eager's
-// own thread counts.
+// thread with all the work. One over long rows, a product of a row and a weight
+// among them, leaves each thread some columns of every row, and so short pieces
+// of memory. They become a reduction of equal parts, which threads share, and
+// one of the parts' results. How elements are grouped changes, as it does
+// between eager's own thread counts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +34,11 @@ constexpr int64_t kEnoughUnits = 8;
 constexpr int64_t kColumns = 32;
 /// Of columns, a part has to be longer than what joins the parts.
 constexpr int64_t kMinPart = 64;
+/// A row of so many columns is worth to be read in one piece, where no cache
+/// holds all of them (codegen::Schedule::streamedRows).
+constexpr int64_t kLongRow = 512, kFarBytes = 1 << 20;
+/// What a thread reads for each row that joining the parts reads again.
+constexpr int64_t kMinRows = 96;
 
 /// The operation that joins an element with what was joined so far, if it is
 /// one operation.
@@ -107,9 +113,11 @@ private:
     int64_t width = columnsOf(extents);
     int64_t units = result.getNumElements() / width *
                     int64_t(llvm::divideCeil(width, kColumns));
-    if (units >= kEnoughUnits ||
-        elements < kMinElements * std::max<int64_t>(1, units))
+    bool isFew = units < kEnoughUnits &&
+                 elements >= kMinElements * std::max<int64_t>(1, units);
+    if (!isFew && !readsLongRows(elements, width))
       return std::nullopt;
+    int64_t minPart = !isFew ? kMinRows : width > 1 ? kMinPart : 1;
     combiner = combinerOf(op);
     auto fill = op.getDpsInitOperand(0)->get().getDefiningOp<linalg::FillOp>();
     auto constant =
@@ -128,32 +136,50 @@ private:
       if (kind != utils::IteratorType::reduction || isIndexed(loop))
         continue;
       int64_t parts = wanted;
-      while (parts > 1 && extents[loop] % parts != 0)
+      while (parts > 1 &&
+             (extents[loop] % parts != 0 || extents[loop] / parts < minPart))
         --parts;
-      if (width > 1 && extents[loop] / parts < kMinPart)
-        continue;
       if (parts > 1 && (!best || parts > best->parts))
         best = Split{unsigned(loop), parts, extents[loop] / parts};
     }
     return best;
   }
 
-  /// The extent of the parallel loop along which operands are dense, else 1:
-  /// vectors walk it, so that a unit has many results.
+  /// The input with the most elements; null if there is none.
+  OpOperand *largestInput() {
+    OpOperand *largest = nullptr;
+    auto count = [](OpOperand *input) {
+      auto type = dyn_cast<RankedTensorType>(input->get().getType());
+      return type && type.hasStaticShape() ? type.getNumElements() : 0;
+    };
+    for (OpOperand *input : op.getDpsInputOperands())
+      if (!largest || count(input) > count(largest))
+        largest = input;
+    return largest;
+  }
+
+  /// The extent of the parallel loop along which the largest operand is dense,
+  /// else 1: vectors walk it, so that a unit has many results.
   int64_t columnsOf(ArrayRef<int64_t> extents) {
-    for (OpOperand *input : op.getDpsInputOperands()) {
-      AffineMap map = op.getMatchingIndexingMap(input);
-      if (map.getNumResults() == 0)
-        continue;
-      auto dim = dyn_cast<AffineDimExpr>(map.getResults().back());
-      if (!dim)
-        continue;
-      unsigned loop = dim.getPosition();
-      return op.getIteratorTypesArray()[loop] == utils::IteratorType::parallel
-                 ? std::max<int64_t>(1, extents[loop])
-                 : 1;
-    }
-    return 1;
+    OpOperand *input = largestInput();
+    if (!input || op.getMatchingIndexingMap(input).getNumResults() == 0)
+      return 1;
+    auto dim = dyn_cast<AffineDimExpr>(
+        op.getMatchingIndexingMap(input).getResults().back());
+    if (!dim || op.getIteratorTypesArray()[dim.getPosition()] !=
+                    utils::IteratorType::parallel)
+      return 1;
+    return std::max<int64_t>(1, extents[dim.getPosition()]);
+  }
+
+  /// Whether one operand of long rows is read once, from memory.
+  bool readsLongRows(int64_t elements, int64_t width) {
+    if (op.getNumReductionLoops() != 1 || width < kLongRow)
+      return false;
+    auto type = cast<RankedTensorType>(largestInput()->get().getType());
+    return type.hasStaticShape() && type.getNumElements() == elements &&
+           type.getElementType().isIntOrFloat() &&
+           elements * type.getElementTypeBitWidth() / 8 >= kFarBytes;
   }
 
   bool isIndexed(unsigned loop) {

@@ -30,6 +30,8 @@ struct ScheduleOptions {
   unsigned registers = 0;
   /// No result lies where an operand does: elements may be computed twice.
   bool resultsApart = false;
+  /// Whether code asks for memory ahead of a core's own prefetcher.
+  bool prefetch = true;
 };
 
 /// A factor of the number that a unit has.
@@ -81,6 +83,8 @@ struct Schedule {
   /// many rows are taken in at a time. By a few columns at a time, each row
   /// would be a page of which a line or two are read.
   int64_t streamedRows = 0;
+  /// As in ScheduleOptions.
+  bool prefetch = false;
   /// Leading parallel dims that the unit index enumerates.
   unsigned unitDims = 0;
   /// If not 0, the last parallel dim is walked in blocks of this many

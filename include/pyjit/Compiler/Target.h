@@ -28,6 +28,8 @@ struct CpuTarget {
   x86::MatmulLimits matmul = {0, 0, INT64_MAX};
   /// Whether kernels may call glibc's vector math.
   bool vectorMath = false;
+  /// Whether kernels ask for memory ahead of a core's own prefetcher.
+  bool prefetch = true;
 
   static CpuTarget host();
   /// By the levels of the x86-64 psABI: "x86-64-v2" (128 bits), "x86-64-v3"

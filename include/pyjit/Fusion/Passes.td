@@ -23,9 +23,11 @@ def FusionSplitReductions
   let summary = "Reduce much to few values in parts, which threads share";
   let description = [{
     A reduction of at least 65536 elements for each of fewer than eight units of
-    work (results, or blocks of 32 columns)
-    becomes one of `parts` equal parts (fewer where no dimension divides) and one of the
-    parts' results. Reductions that ask for the index in the only dimension that
+    work (results, or blocks of 32 columns) becomes one of `parts` equal parts
+    (fewer where no dimension divides) and one of the parts' results. So does one
+    over an operand of 1 MiB and more whose rows have 512 columns or more, such as
+    a weight that one row is multiplied with: threads then read whole rows, one
+    after the other, where they would read some columns of each. Reductions that ask for the index in the only dimension that
     divides stay, and so do those that start from a value which joining would
     count twice.
 

@@ -36,6 +36,7 @@ struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
     codegen::ScheduleOptions options;
     options.vectorBits = vectorBits;
     options.registers = vectorBits >= 512 ? 32 : 16;
+    options.prefetch = prefetch;
     options.resultsApart = !kernel->hasAttr(attribute::kMayOverlap);
     codegen::Schedule schedule = codegen::scheduleKernel(graph, options);
     if (printSchedules)

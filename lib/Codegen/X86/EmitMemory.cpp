@@ -295,8 +295,8 @@ static int64_t bytesOf(Type element) {
 
 int64_t KernelEmitter::distanceAhead(const Node *node) const {
   unsigned last = graph.dims.size() - 1;
-  if (schedule.numReduction == 0 || lanes == 1 || !onLanes(node->dims) ||
-      !node->dims.test(last))
+  if (!schedule.prefetch || schedule.numReduction == 0 || lanes == 1 ||
+      !onLanes(node->dims) || !node->dims.test(last))
     return 0;
   int64_t bytes = bytesOf(node->type), size = bytes, times = 1;
   for (auto [d, dim] : llvm::enumerate(graph.dims))

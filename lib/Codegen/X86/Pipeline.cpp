@@ -27,14 +27,20 @@ MatmulLimits matmulLimits(unsigned vectorBits, bool amd) {
   return {2 * vectorBits / 32, INT64_MAX, vectorBits == 512 ? 32 : 256};
 }
 
-MatmulLimits hostMatmulLimits() {
-  return matmulLimits(hostVectorBits(),
-                      llvm::sys::getHostCPUName().starts_with("znver"));
+static bool isHostAmd() {
+  return llvm::sys::getHostCPUName().starts_with("znver");
 }
+
+MatmulLimits hostMatmulLimits() {
+  return matmulLimits(hostVectorBits(), isHostAmd());
+}
+
+bool hostPrefetches() { return !isHostAmd(); }
 
 void buildX86Pipeline(OpPassManager &pm, const X86Options &options) {
   X86EmitKernelsOptions emit;
   emit.vectorBits = options.vectorBits;
+  emit.prefetch = options.prefetch;
   pm.addPass(createX86EmitKernels(emit));
   pm.addPass(createX86ShareKernels());
   // Only what was emitted holds math operations outside of kernels' linalg.

@@ -110,3 +110,58 @@ func.func @columns(%x: tensor<16384x64xf32>, %y: tensor<16384x256xf32>) -> (tens
   } -> tensor<256xf32>
   return %r, %q : tensor<64xf32>, tensor<256xf32>
 }
+
+// One row times a weight in x out: a part has 96 of the weight's rows. A weight of 512 KiB lies in a cache, and where
+// rows are short, each thread reads its columns of them as fast.
+// CHECK-LABEL: func.func @product
+// CHECK: outs(%{{.*}} : tensor<8x96x2048xf32>)
+// CHECK: outs(%{{.*}} : tensor<8x2048xf32>)
+// CHECK: return
+// CHECK-LABEL: func.func @near
+// CHECK-COUNT-1: linalg.generic
+// CHECK-NOT: linalg.generic
+// CHECK-LABEL: func.func @narrow
+// CHECK-COUNT-1: linalg.generic
+// CHECK-NOT: linalg.generic
+#weight = affine_map<(n, k) -> (k, n)>
+#factor = affine_map<(n, k) -> (k)>
+#product = affine_map<(n, k) -> (n)>
+func.func @product(%x: tensor<768xf32>, %w: tensor<768x2048xf32>) -> tensor<2048xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2048xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<2048xf32>) -> tensor<2048xf32>
+  %r = linalg.generic {indexing_maps = [#factor, #weight, #product], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<768xf32>, tensor<768x2048xf32>) outs(%i : tensor<2048xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<2048xf32>
+  return %r : tensor<2048xf32>
+}
+func.func @near(%x: tensor<256xf32>, %w: tensor<256x512xf32>) -> tensor<512xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<512xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<512xf32>) -> tensor<512xf32>
+  %r = linalg.generic {indexing_maps = [#factor, #weight, #product], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<256xf32>, tensor<256x512xf32>) outs(%i : tensor<512xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<512xf32>
+  return %r : tensor<512xf32>
+}
+func.func @narrow(%x: tensor<4096xf32>, %w: tensor<4096x256xf32>) -> tensor<256xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<256xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<256xf32>) -> tensor<256xf32>
+  %r = linalg.generic {indexing_maps = [#factor, #weight, #product], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<4096xf32>, tensor<4096x256xf32>) outs(%i : tensor<256xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<256xf32>
+  return %r : tensor<256xf32>
+}

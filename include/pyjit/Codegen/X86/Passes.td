@@ -29,6 +29,8 @@ def X86EmitKernels : Pass<"x86-emit-kernels", "mlir::ModuleOp"> {
   let options = [
     Option<"vectorBits", "vector-bits", "unsigned", "256",
            "Width of the target's vectors">,
+    Option<"prefetch", "prefetch", "bool", "true",
+           "Ask for memory ahead of a core's own prefetcher">,
     Option<"printSchedules", "print-schedules", "bool", "false",
            "Report each kernel's graph and schedule as a remark">
   ];

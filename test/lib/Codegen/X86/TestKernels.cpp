@@ -50,6 +50,7 @@ PYJIT_EXPORT void *pyjit_test_compile(const char *text, unsigned vectorBits) {
   pyjit::x86::X86Options options;
   options.vectorBits = vectorBits ? vectorBits : pyjit::x86::hostVectorBits();
   options.vectorMath = !pyjit::x86::hostVectorMath().empty();
+  options.prefetch = pyjit::x86::hostPrefetches();
   pyjit::x86::buildX86Pipeline(pm, options);
   if (failed(pm.run(*module)))
     return library.release();
