@@ -4,6 +4,7 @@ follows from the sums, against eager in double precision."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -88,3 +89,36 @@ def test_product_of_one_row(sizes: tuple[int, int]) -> None:
             x = torch.randn(1, sizes[0]) / 8
             want = torch.addmm(bias.double(), x.double(), weight.double()).tanh()
             assert (fast(x) - want).abs().amax() < 2e-5
+
+
+def test_special_values() -> None:
+    """A part without one, and a part of nothing else, tell what eager tells of the whole."""
+    fast = pyjit.compile(lambda x: (x.sum(0), x.amax(0), x.amin(0), x.prod(0)))
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.rand(1536, 1024) * 0.02 + 0.99
+        for value in (float("nan"), float("inf"), -float("inf"), 0.0, -1.0):
+            rows, columns = torch.randint(1536, (64,)), torch.randint(1024, (64,))
+            x[rows, columns] = value
+        x[:96, :8], x[96:192, 8:16] = float("inf"), -float("inf")
+        for want, have in zip(
+            (x.sum(0), x.amax(0), x.amin(0), x.double().prod(0).float()), fast(x)
+        ):
+            torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+
+def test_products_and_what_follows() -> None:
+    """Blocks of GPT-2, whose products of one row are made of parts that a second kernel joins."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(
+        GPT2Config(n_layer=2, n_embd=512, n_head=4, vocab_size=600)
+    ).eval()
+    exact, fast = copy.deepcopy(model).double(), pyjit.compile(model)
+    with torch.no_grad():
+        for seed in range(4):
+            tokens = torch.full((1, 1), seed)
+            want, have = exact(tokens).logits, fast(tokens).logits
+            torch.testing.assert_close(have.double(), want, rtol=1e-4, atol=1e-5)
+    assert pyjit.stats(fast)["hits"] >= 1
