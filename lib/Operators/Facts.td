@@ -340,9 +340,7 @@ def : PartSizes<"Transparent",
          "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
          "cosine_embedding_loss", "cudnn_is_acceptable", "divide", "dropout",
          "dropout_", "embedding_bag", "feature_dropout", "flipud", "fliplr",
-         "float_power", "fft_fft", "fft_fft2", "fft_fftn", "fft_ifft",
-         "fft_ifft2", "fft_ifftn", "fft_irfft", "fft_rfft", "fft_rfft2",
-         "fft_rfftn", "grid_sampler", "gru_cell", "hinge_embedding_loss",
+         "float_power", "grid_sampler", "gru_cell", "hinge_embedding_loss",
          "hstack", "is_complex", "is_floating_point", "isfinite", "kl_div",
          "l1_loss", "linalg_det", "linalg_eigh", "linalg_eigvalsh",
          "linalg_lu_factor", "linalg_matrix_norm", "linalg_norm",
@@ -369,6 +367,9 @@ def : PartSizes<"Transparent",
 def : PartSizes<"Transparent", One<["lstm.input", "gru.input", "rnn_tanh.input",
                                     "rnn_relu.input"]>.Of>;
 def : PartSizes<"Einsum", One<["einsum"]>.Of>;
+def : PartSizes<"Transform",
+    All<["fft_fft", "fft_fft2", "fft_fftn", "fft_ifft", "fft_ifft2",
+         "fft_ifftn", "fft_irfft", "fft_rfft", "fft_rfft2", "fft_rfftn"]>.Of>;
 def : PartSizes<"NllLoss", One<["nll_loss_nd"]>.Of>;
 def : PartSizes<"CrossEntropy", One<["cross_entropy_loss"]>.Of>;
 def : HandsOn<"ignore_index", One<["cross_entropy_loss", "nll_loss_nd", "nll_loss",

@@ -2,9 +2,11 @@
 """PyTorch's samples again, longer or shorter at each call: sizes that were numbers in the
 first specialization become symbols, and every answer has to be eager's.
 
-A dimension of all tensors of a sample is repeated; what an operator then refuses, pyjit
-has to refuse. So with gradients: what is trained on batches whose sizes differ. PYJIT_OPDB=full takes every operator and dimension, some ten minutes on one
-core; by default (CI) an eighth of them, along the first dimension.
+A dimension of all tensors of a sample is repeated, or grows by a few elements (what an operator pads to
+a length that it is given differs between lengths below that one); what an operator then refuses, pyjit has
+to refuse. So with gradients: what is trained on batches whose sizes differ. PYJIT_OPDB=full takes every
+operator and dimension, some twenty minutes on one core; by default (CI) an eighth of them, along the first
+dimension and the last.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from Operators.cases import copied
 pyjit = pytest.importorskip("pyjit", exc_type=ImportError)
 
 SAMPLES = 6 if FULL else 2
-COUNTS = (1, 1, 2, 3, 5, 1, 2, 4)
+# What makes a length another one: so many times, so many more.
+TIMES = [(times, 0) for times in (1, 1, 2, 3, 5, 1, 2, 4)]
+MORE = [(1, more) for more in (0, 0, 1, 2, 3, 1, 5)]
+DIMS = (0, 1, 2, -1) if FULL else (0, -1)
 # What these do with sizes that do not fit together is undefined: they check nothing.
 UNCHECKED = {
     "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update",
@@ -44,15 +49,18 @@ OPERATORS = [
 ][:: 1 if FULL else 8]
 
 
-def repeated(value: Any, count: int, dim: int) -> Any:
+def resized(value: Any, length: tuple[int, int], dim: int) -> Any:
+    times, more = length
     if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.dim() <= dim:
+        fits = value.dim() > dim if dim >= 0 else value.dim() >= -dim
+        if value.layout != torch.strided or not fits:
             return value
-        return torch.cat([value] * count, dim)
+        rest = value.narrow(dim, 0, min(more, value.size(dim)))
+        return torch.cat([value] * times + [rest], dim)
     if isinstance(value, (list, tuple)) and all(
         isinstance(item, torch.Tensor) for item in value
     ):
-        return type(value)(repeated(item, count, dim) for item in value)
+        return type(value)(resized(item, length, dim) for item in value)
     return value
 
 
@@ -63,11 +71,13 @@ def samples_of(op: Any) -> list[Any]:
         pytest.skip(f"no samples here: {error}")
 
 
-def lengthened(sample: Any, count: int, dim: int) -> tuple[Any, list, dict]:
-    """Input, arguments and keyword arguments of a sample, that dimension of all tensors repeated."""
-    kwargs = {name: repeated(arg, count, dim) for name, arg in sample.kwargs.items()}
-    args = [repeated(arg, count, dim) for arg in sample.args]
-    return repeated(sample.input, count, dim), args, kwargs
+def lengthened(
+    sample: Any, length: tuple[int, int], dim: int
+) -> tuple[Any, list, dict]:
+    """Input, arguments and keyword arguments of a sample, that dimension of all tensors longer."""
+    kwargs = {name: resized(arg, length, dim) for name, arg in sample.kwargs.items()}
+    args = [resized(arg, length, dim) for arg in sample.args]
+    return resized(sample.input, length, dim), args, kwargs
 
 
 def outcome(f: Any, *args: Any, **kwargs: Any) -> Any:
@@ -79,21 +89,22 @@ def outcome(f: Any, *args: Any, **kwargs: Any) -> Any:
         return type(error)
 
 
+@pytest.mark.parametrize("lengths", [TIMES, MORE], ids=["times", "more"])
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
-def test_sizes_change(op: Any) -> None:
+def test_sizes_change(op: Any, lengths: list[tuple[int, int]]) -> None:
     for sample in samples_of(op):
         # A function of its own: sizes are found to change specialization by specialization.
         def f(x: Any, *args: Any, **kwargs: Any) -> Any:
             return op.op(x, *args, **kwargs)
 
         fast = pyjit.compile(f)
-        for dim, count in itertools.product((0, 1, 2) if FULL else (0,), COUNTS):
-            x, args, kwargs = lengthened(sample, count, dim)
+        for dim, length in itertools.product(DIMS, lengths):
+            x, args, kwargs = lengthened(sample, length, dim)
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 want = outcome(f, x, *args, **kwargs)
                 have = outcome(fast, x, *args, **kwargs)
-            where = f"dimension {dim} {count} times, {sample}"
+            where = f"dimension {dim} {length[0]} times and {length[1]}, {sample}"
             if isinstance(want, type) or isinstance(have, type):
                 assert want is have, where
             else:
@@ -138,18 +149,19 @@ def gradients(f: Any, x: Any, args: Any, kwargs: Any) -> Any:
     [op for op in OPERATORS if op.supports_autograd and op.name not in WRONG_IN_EAGER],
     ids=lambda op: op.full_name,
 )
+@pytest.mark.parametrize("lengths", [TIMES, MORE], ids=["times", "more"])
 @pytest.mark.filterwarnings("ignore")
-def test_gradients_while_sizes_change(op: Any) -> None:
+def test_gradients_while_sizes_change(op: Any, lengths: list[tuple[int, int]]) -> None:
     for sample in samples_of(op):
 
         def f(x: Any, *args: Any, **kwargs: Any) -> Any:
             return op.op(x, *args, **kwargs)
 
         fast = pyjit.compile(f)
-        for count in COUNTS:
-            x, args, kwargs = lengthened(sample, count, dim=0)
+        for dim, length in itertools.product(DIMS if FULL else (0,), lengths):
+            x, args, kwargs = lengthened(sample, length, dim)
             want, have = gradients(f, x, args, kwargs), gradients(fast, x, args, kwargs)
-            where = f"{count} times, {sample}"
+            where = f"dimension {dim} {length[0]} times and {length[1]}, {sample}"
             if isinstance(want, type) or isinstance(have, type):
                 assert want is have, where
                 continue

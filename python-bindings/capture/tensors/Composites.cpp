@@ -272,6 +272,25 @@ bool Composites::describeChunk(Composite &composite,
   return true;
 }
 
+/// Fourier transforms. To a length that is given the operand is cut, or padded
+/// with what is missing, which no list of sizes says.
+bool Composites::describeTransform(const std::vector<c10::IValue> &inputs) {
+  const at::Tensor &self = inputs[0].toTensor();
+  if (inputs[1].isNone())
+    return true;
+  if (inputs[1].isInt())
+    return inputs[2].isInt() && specializeDim(self, inputs[2].toInt());
+  auto lengths = int64_t(inputs[1].toIntVector().size());
+  std::vector<int64_t> dims;
+  if (inputs[2].isIntList())
+    dims = inputs[2].toIntVector();
+  else // the last ones
+    for (int64_t d = -lengths; d < 0; ++d)
+      dims.push_back(d);
+  return std::all_of(dims.begin(), dims.end(),
+                     [&](int64_t dim) { return specializeDim(self, dim); });
+}
+
 /// What the parts will be given. False: that is not known.
 bool Composites::describe(Composite &composite,
                           const std::vector<c10::IValue> &inputs) {
@@ -286,6 +305,8 @@ bool Composites::describe(Composite &composite,
     // Of nothing it makes zeros.
     return std::none_of(composite.tensors.begin(), composite.tensors.end(),
                         [](const at::Tensor &t) { return t.numel() == 0; });
+  case PyjitPartSizesTransform:
+    return describeTransform(inputs);
   case PyjitPartSizesCross: // else of the first dimension that is three
     return inputs.size() > 2 && inputs[2].isInt();
   case PyjitPartSizesAttention:

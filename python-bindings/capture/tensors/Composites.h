@@ -99,6 +99,7 @@ private:
                          const std::vector<c10::IValue> &inputs);
   void describeResize(Composite &composite,
                       const std::vector<c10::IValue> &inputs);
+  bool describeTransform(const std::vector<c10::IValue> &inputs);
   bool describeChunk(Composite &composite,
                      const std::vector<c10::IValue> &inputs);
   bool describeJoin(Composite &composite,
