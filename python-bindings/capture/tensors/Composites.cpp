@@ -168,6 +168,11 @@ void Composites::describeResize(Composite &composite,
   composite.lists.push_back(sizes);
 }
 
+/// What an operator refuses is for it to say.
+static bool hasDim(const at::Tensor &t, int64_t dim) {
+  return dim < t.dim() && dim >= -t.dim();
+}
+
 /// Operators that widen and join dimensions. False: not known.
 bool Composites::describeJoin(Composite &composite,
                               const std::vector<c10::IValue> &inputs) {
@@ -211,6 +216,8 @@ bool Composites::describeJoin(Composite &composite,
       return false;
     int64_t dim = inputs[2].toInt();
     dim = dim < 0 ? dim + self.dim() : dim;
+    if (!hasDim(self, dim))
+      return false;
     if (self.size(dim) < 2)
       return true;
     composite.numbers.push_back(sizeOf(self, dim));
@@ -231,6 +238,13 @@ bool Composites::describeJoin(Composite &composite,
       !inputs[3].isIntList())
     return false;
   const at::Tensor &other = inputs[1].toTensor();
+  auto have = [](const at::Tensor &t, const std::vector<int64_t> &dims) {
+    return std::all_of(dims.begin(), dims.end(),
+                       [&](int64_t dim) { return hasDim(t, dim); });
+  };
+  if (!have(self, inputs[2].toIntVector()) ||
+      !have(other, inputs[3].toIntVector()))
+    return false;
   auto split = [](const at::Tensor &t, const std::vector<int64_t> &dims,
                   Numbers &free, Numbers &inner) {
     std::set<int64_t> joined;
