@@ -98,7 +98,8 @@ def page(records: list[Facts], remark: str = "") -> str:
     first = of_all[-1]
     peak = "reserved by the allocator" if first["device"] == "cuda" else "resident set"
     most = max(facts["new"] for facts in of_all)
-    weights = {case: known[c] for (case, _), known in found.items() for c in known}
+    # What failed in all columns says nothing of them.
+    weights = {case: known[c] for (case, _), known in found.items() for c in known if "weights_mb" in known[c]}  # fmt: skip
     text = [
         f"# Generation, {first['day']}",
         "",
